@@ -1,0 +1,49 @@
+"""gmlearn: define, solve and learn high-order graphical models.
+
+Everything public is a name of this package; names are imported on first use, so
+``import gmlearn`` stays as light as numpy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gmlearn._version import __version__
+
+#: public name -> module that holds it
+_EXPORTS: dict[str, str] = {
+    name: module
+    for module, names in {
+        "gmlearn.registry": "hookimpl register plugins PluginError PluginWarning UnknownNameError",
+        "gmlearn.potentials": "Block RaggedBlock PairwiseForm Unary Potts Truncated Difference LearntTable Pairwise Table",
+        "gmlearn.model": "CRF WeightLayout grid_edges grid_cliques find_grid",
+        "gmlearn.slaves": "SlaveSolver SlaveGroup SlaveResult SoftResult CliqueGroup ForestGroup FreeGroup expected_features",
+        "gmlearn.decompose": "Decomposition Slaves Subgraphs decompose",
+        "gmlearn.master": "Dual Round",
+        "gmlearn.solve": "solve MapSolver Problem Result Status SolverRefusal",
+        "gmlearn.experiments": "Experiment Run",
+        "gmlearn._utils.progress": "progress",
+        "gmlearn._utils.files": "atomic_write",
+        "gmlearn._utils.validation": "check_array check_choice check_index check_number",
+    }.items()
+    for name in names.split()
+}
+_MODULES = ("plot", "testing")
+
+__all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(_EXPORTS[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"gmlearn.{name}")
+    else:
+        raise AttributeError(f"module 'gmlearn' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

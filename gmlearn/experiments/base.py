@@ -1,0 +1,145 @@
+"""What an experiment is, and where its tables, figures and numbers go."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gmlearn._utils.files import atomic_write
+from gmlearn._utils.progress import progress
+
+
+class DataNotFoundError(FileNotFoundError):
+    """The experiment needs real data that is not in the given folder."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A repeatable experiment: ``function(run)`` computes and reports through `run`.
+
+    Parameters
+    ----------
+    name : what a user types after ``gmlearn run``.
+    summary : one sentence for ``gmlearn run --list``.
+    function : called with a `Run`.
+    data : for experiments on real data, the folder layout expected under ``--data`` and where such data is
+        published; None if the data is generated.
+    """
+
+    name: str
+    summary: str
+    function: Callable[[Run], None]
+    data: str | None = None
+    registry_kind: ClassVar[str] = "experiment"
+
+    def run(self, run: Run) -> Run:
+        """Carry it out; `run` holds the result."""
+        if self.data is not None and run.data is None:
+            raise DataNotFoundError(f"{self.name} needs real data: pass --data DIR. {self.data}")
+        start = time.perf_counter()
+        self.function(run)
+        run.seconds = time.perf_counter() - start
+        return run
+
+
+@dataclass
+class Run:
+    """One execution of an experiment: its settings going in; tables, figures, values and notes coming out."""
+
+    name: str = "run"
+    quick: bool = False
+    seed: int = 0
+    data: Path | None = None
+    out: Path | None = None
+    show_progress: bool | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    tables: list[tuple[str, list[str], list[list[Any]]]] = field(default_factory=list)
+    figures: list[tuple[str, str, Path | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def path(self, relative: str) -> Path:
+        """A file or folder below the data folder, or a clear error."""
+        if self.data is None:
+            raise DataNotFoundError(f"{self.name}: no data folder given (--data DIR)")
+        path = Path(self.data) / relative
+        if not path.exists():
+            raise DataNotFoundError(f"{self.name}: expected {relative!r} below {str(self.data)!r}, found nothing there")
+        return path
+
+    def progress(self, iterable=None, **options):
+        """A progress bar (see `gmlearn.progress`)."""
+        return progress(iterable, show=self.show_progress, **options)
+
+    def value(self, key: str, value: Any) -> None:
+        """A number (or list, or mapping) for ``result.json``."""
+        self.values[key] = value
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """A table for ``table.md`` and the report; floats are shown with four significant digits."""
+        width = len(header)
+        for row in rows:
+            if len(row) != width:
+                raise ValueError(f"table {title!r}: a row has {len(row)} cells, the header {width}")
+        self.tables.append((title, [str(h) for h in header], [list(r) for r in rows]))
+
+    def figure(self, filename: str, figure: Any, caption: str) -> None:
+        """Save a matplotlib figure as a PNG in the output folder and close it."""
+        import matplotlib.pyplot as plt
+
+        path = None
+        if self.out is not None:
+            self.out.mkdir(parents=True, exist_ok=True)
+            path = self.out / filename
+            with atomic_write(path) as stream:
+                figure.savefig(stream, format="png", dpi=130, bbox_inches="tight")
+        plt.close(figure)
+        self.figures.append((filename, caption, path))
+
+    def note(self, text: str) -> None:
+        """A sentence for the reader of the report."""
+        self.notes.append(text)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that goes into ``result.json``."""
+        from gmlearn._version import __version__
+
+        versions = {"gmlearn": __version__, "python": platform.python_version(), "numpy": np.__version__}
+        return {"experiment": self.name, "quick": self.quick, "seed": self.seed, "seconds": round(self.seconds, 3),
+                "versions": versions, "values": _plain(self.values), "notes": self.notes,
+                "tables": [{"title": t, "header": h, "rows": _plain(r)} for t, h, r in self.tables],
+                "figures": [{"file": f, "caption": c} for f, c, _ in self.figures]}
+
+    def write(self) -> None:
+        """Write ``result.json``, ``table.md`` and ``report.html`` to the output folder."""
+        from gmlearn.experiments.report import html_report, markdown_tables
+
+        if self.out is None:
+            raise ValueError("out: expected a folder to write to, got None")
+        self.out.mkdir(parents=True, exist_ok=True)
+        for filename, text in (("result.json", json.dumps(self.as_dict(), indent=1)),
+                               ("table.md", markdown_tables(self)), ("report.html", html_report(self))):
+            with atomic_write(self.out / filename, "w") as stream:
+                stream.write(text)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy numbers and arrays as plain ones; NaN and infinities as None, so that the JSON is valid."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

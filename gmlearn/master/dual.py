@@ -1,0 +1,85 @@
+"""The dual: unary shares, multipliers that sum to zero per coordinate, and one round of all slaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmlearn.decompose.base import Slaves
+from gmlearn.slaves import SlaveResult
+
+
+@dataclass(frozen=True)
+class Round:
+    """All slaves minimised at one set of multipliers.
+
+    bound : sum of the minima, a lower bound of the energy.   ind : float (D,), all indicators.
+    mean : float (n_coords,), their average per coordinate.   results : one per group.
+    """
+
+    bound: float
+    ind: np.ndarray
+    mean: np.ndarray
+    results: list[SlaveResult]
+
+    @property
+    def disagreement(self) -> float:
+        """Largest deviation of a mean indicator from 0 or 1; 0 means that all slaves agree everywhere."""
+        return float(np.minimum(self.mean, 1.0 - self.mean).max(initial=0.0))
+
+
+class Dual:
+    """Slaves at fixed weights, with their multipliers `lam` (D,).
+
+    theta = unary[coords] / count[coords] + lam, where lam sums to zero over the copies of each coordinate.
+    """
+
+    def __init__(self, slaves: Slaves, w: Mapping[str, np.ndarray], lam: np.ndarray | None = None):
+        self.slaves, self.coords = slaves, slaves.coords
+        self.lam = np.zeros(len(self.coords)) if lam is None else lam
+        self.set_weights(w)
+
+    def set_weights(self, w: Mapping[str, np.ndarray]) -> None:
+        """Move to other weights; the multipliers stay."""
+        self.prepared = [g.prepare(w) for g in self.slaves.groups]
+        count = self.slaves.count
+        unary = self.slaves.unary(w)
+        self.share = (unary / np.maximum(count, 1.0))[self.coords]
+        self.constant = self.slaves.constant(w) + float(unary[(count == 0) & (unary != 0)].sum())
+
+    def mean(self, per_dual: np.ndarray) -> np.ndarray:
+        """Average (n_coords,) of per-dual values over the copies of each coordinate."""
+        return np.bincount(self.coords, per_dual, self.slaves.n_coords) / np.maximum(self.slaves.count, 1.0)
+
+    def centred(self, per_dual: np.ndarray) -> np.ndarray:
+        """The projection onto the zero-sum set: subtract each coordinate's mean."""
+        return per_dual - self.mean(per_dual)[self.coords]
+
+    def round(self, lam: np.ndarray | None = None, theta: np.ndarray | None = None) -> Round:
+        """Minimise all slaves at `lam` (the current multipliers by default), or at whole dual costs `theta`."""
+        if theta is None:
+            theta = self.share + (self.lam if lam is None else lam)
+        results = [g.solve(theta[s], p) for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared)]
+        ind = np.concatenate([r.ind for r in results]) if results else np.zeros(0)
+        bound = float(sum(r.value.sum() for r in results)) + self.constant
+        return Round(bound, ind, self.mean(ind), results)
+
+    def min_marginals(self) -> np.ndarray | None:
+        """Reduced costs (n_coords,): how much the bound rises if a coordinate is forced to 1; None if a slave cannot tell.
+
+        The sum over slaves of (minimum with the coordinate fixed - minimum): bound + this is a lower bound of every
+        labelling that has the coordinate.
+        """
+        if not all(g.has("min_marginals") for g in self.slaves.groups):
+            return None
+        theta = self.share + self.lam
+        total = np.zeros(self.slaves.n_coords)
+        for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared):
+            values = g.min_marginals(theta[s], p)  # type: ignore[attr-defined]
+            low = g.solve(theta[s], p).value
+            if not np.isfinite(low).all():
+                return None
+            np.add.at(total, g.coords, values - low[g.owner])
+        return total

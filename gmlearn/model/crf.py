@@ -1,0 +1,238 @@
+"""The model: variables, unary costs and blocks of cliques, E(x; w) = const(x) + w . g(x)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_array
+from gmlearn.model.weights import WeightLayout
+from gmlearn.potentials.base import Block
+from gmlearn.potentials.unary import Unary
+from gmlearn.registry import registry
+
+
+class CRF:
+    r"""A hypergraph CRF over discrete variables.
+
+    .. math:: E(x; w) = \sum_p u_p(x_p; w) + \sum_c h_c(x_c; w)
+
+    Parameters
+    ----------
+    n_states : int (V,), the number of states of each variable; or the number of variables, with `n_labels`.
+    n_labels : one number of states for all variables.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> crf = gm.CRF([2, 3])
+    >>> crf = crf.add_unary([[0.0, 1.0], [0.5, 0.0, 2.0]])
+    >>> _ = crf.add(gm.Pairwise([[0, 1]], table=[[0, 4, 4], [4, 0, 4]]))
+    >>> gm.solve(crf).labels.tolist()
+    [0, 0]
+    """
+
+    def __init__(self, n_states: Any, n_labels: int | None = None):
+        if n_labels is not None:
+            n_states = np.full(int(n_states), int(n_labels))
+        elif np.ndim(n_states) == 0:
+            raise ValueError(f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got {n_states!r} alone")
+        self.n_states = check_array("n_states", n_states, ndim=1, dtype=np.int64)
+        if self.n_states.size and self.n_states.min() < 1:
+            raise ValueError(f"n_states: every variable needs at least one state, got {int(self.n_states.min())}")
+        self.offsets = np.concatenate([[0], np.cumsum(self.n_states)])
+        self.unary = np.zeros(int(self.offsets[-1]))
+        self.blocks: list[Block] = []
+
+    # ------------------------------------------------------------------ building
+
+    @property
+    def n_vars(self) -> int:
+        return len(self.n_states)
+
+    @property
+    def n_coords(self) -> int:
+        """Number of indicators [x_v = l]."""
+        return int(self.offsets[-1])
+
+    @property
+    def uniform(self) -> bool:
+        """Do all variables have the same number of states?"""
+        return self.n_vars > 0 and bool((self.n_states == self.n_states[0]).all())
+
+    def add_unary(self, costs: Any, variables: Any = None) -> CRF:
+        """Add fixed costs of single variables; ``inf`` forbids a label. Returns the model.
+
+        Parameters
+        ----------
+        costs : (V, L), or one array of costs for each variable where their numbers of states differ.
+        variables : int (n,), the variables concerned, all by default.
+        """
+        variables = np.arange(self.n_vars) if variables is None else self._check_variables(variables)
+        states = self.n_states[variables]
+        try:
+            rectangular: Any = np.asarray(costs, dtype=float)
+        except ValueError:  # rows of different lengths
+            rectangular = None
+        if rectangular is None:
+            rows = [check_array(f"costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)]
+            lengths = np.array([len(r) for r in rows])
+            if len(rows) != len(variables) or (lengths != states).any():
+                raise ValueError(f"costs: expected {len(variables)} rows with {states.tolist()[:8]}... entries, got {lengths.tolist()[:8]}...")
+            flat = np.concatenate(rows) if rows else np.zeros(0)
+        else:
+            expected = (len(variables), int(states[0]) if len(states) else 0)
+            if (states != expected[1]).any():
+                raise ValueError("costs: the variables have different numbers of states; give one array for each variable")
+            flat = check_array("costs", costs, shape=expected, allow_inf=True).ravel()
+        slots = np.repeat(self.offsets[variables], states) + _ranges(states)
+        np.add.at(self.unary, slots, flat)
+        return self
+
+    def add(self, block: Block | str, **parameters: Any) -> Block:
+        """Add a block of cliques: an object, or the name of a registered potential and its parameters.
+
+        Returns the block as the model holds it, which is what `remove` takes.
+        """
+        if isinstance(block, str):
+            block = registry.get("potential", block)(**parameters)
+        elif parameters:
+            raise ValueError(f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not with a block object")
+        if not isinstance(block, Block):
+            raise TypeError(f"crf.add: expected a gmlearn.Block or the name of one, got {type(block).__name__}")
+        bound = block.bind(self.n_states)
+        WeightLayout.merged([b.segments() for b in [*self.blocks, bound]])
+        self.blocks.append(bound)
+        return bound
+
+    def remove(self, block: Block) -> None:
+        """Take a block out again."""
+        for i, b in enumerate(self.blocks):
+            if b is block:
+                del self.blocks[i]
+                return
+        raise ValueError(f"crf.remove: {block!r} is not a block of this model; use what crf.add returned, or crf.blocks")
+
+    def copy(self) -> CRF:
+        """A model that shares the (immutable) blocks but can be changed on its own."""
+        other = copy.copy(self)
+        other.unary, other.blocks = self.unary.copy(), list(self.blocks)
+        return other
+
+    def clamp(self, labels: Any, mask: Any = None) -> CRF:
+        """The model with some variables fixed: every other label of theirs costs ``inf``.
+
+        Parameters
+        ----------
+        labels : int (V,) with `mask` (bool, True = fix), or with -1 for free variables; or a mapping variable -> label.
+        """
+        if isinstance(labels, Mapping):
+            full = np.full(self.n_vars, -1, np.int64)
+            index = self._check_variables(list(labels))
+            full[index] = list(labels.values())
+        else:
+            full = check_array("labels", labels, shape=(self.n_vars,), dtype=np.int64)
+            if mask is not None:
+                full = np.where(np.asarray(mask, bool), full, -1)
+        fixed = np.flatnonzero(full >= 0)
+        self._check_range(full, fixed)
+        clamped = self.copy()
+        states = self.n_states[fixed]
+        slots = np.repeat(self.offsets[fixed], states) + _ranges(states)
+        chosen = np.repeat(full[fixed], states) == _ranges(states)
+        clamped.unary[slots[~chosen]] = np.inf
+        return clamped
+
+    # ------------------------------------------------------------------ evaluating
+
+    @property
+    def layout(self) -> WeightLayout:
+        """The weight segments of all blocks."""
+        return WeightLayout.merged([b.segments() for b in self.blocks])
+
+    def check_weights(self, weights: Any) -> dict[str, np.ndarray]:
+        """`weights` as a complete mapping of arrays for this model."""
+        return self.layout.check(weights)
+
+    def check_labels(self, x: Any) -> np.ndarray:
+        """`x` as a labelling (V,) of this model."""
+        x = check_array("labels", x, shape=(self.n_vars,), dtype=np.int64)
+        self._check_range(x, np.arange(self.n_vars))
+        return x
+
+    def energy(self, x: Any, weights: Any = None) -> float:
+        """E(x; w); ``inf`` if a hard constraint is broken."""
+        x, w = self.check_labels(x), self.check_weights(weights)
+        total = self.unary[self.offsets[:-1] + x].sum()
+        for block in self.blocks:
+            total += block.energy(block.gather(x), w).sum()
+        return float(total)
+
+    def features(self, x: Any) -> dict[str, np.ndarray]:
+        """g(x), by weight segment."""
+        x = self.check_labels(x)
+        layout = self.layout
+        flat = np.zeros(layout.size)
+        for block in self.blocks:
+            layout.join(block.features(block.gather(x)), flat)
+        return layout.split(flat)
+
+    def unary_costs(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """All unary costs (n_coords,), fixed and learnt."""
+        costs = self.unary.copy()
+        for block in self.unary_blocks:
+            slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
+            np.add.at(costs, slots, block.costs(w))
+        return costs
+
+    def unary_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
+        """The gradient of <marginals, unary_costs(w)> in w; marginals (n_coords,)."""
+        layout = self.layout
+        flat = np.zeros(layout.size)
+        for block in self.unary_blocks:
+            slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
+            layout.join(block.expected_features(marginals[slots]), flat)
+        return layout.split(flat)
+
+    @property
+    def unary_blocks(self) -> list[Unary]:
+        return [b for b in self.blocks if isinstance(b, Unary)]
+
+    @property
+    def clique_blocks(self) -> list[Block]:
+        """The blocks that need slaves: all but the unary ones."""
+        return [b for b in self.blocks if not isinstance(b, Unary) and len(b)]
+
+    # ------------------------------------------------------------------ checks and display
+
+    def _check_variables(self, variables: Any) -> np.ndarray:
+        variables = check_array("variables", variables, ndim=1, dtype=np.int64)
+        if variables.size and (variables.min() < 0 or variables.max() >= self.n_vars):
+            bad = variables[(variables < 0) | (variables >= self.n_vars)][0]
+            raise ValueError(f"variables: expected indices in 0..{self.n_vars - 1}, got {int(bad)}")
+        return variables
+
+    def _check_range(self, labels: np.ndarray, which: np.ndarray) -> None:
+        bad = which[(labels[which] < 0) | (labels[which] >= self.n_states[which])]
+        if bad.size:
+            v = int(bad[0])
+            raise ValueError(f"labels: variable {v} has states 0..{int(self.n_states[v]) - 1}, got {int(labels[v])}")
+
+    def __repr__(self) -> str:
+        states = f"L={int(self.n_states[0])}" if self.uniform else f"L<={int(self.n_states.max(initial=0))}"
+        return f"CRF(V={self.n_vars}, {states}, blocks=[{', '.join(map(repr, self.blocks))}])"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{b.name}</td><td>{len(b)}</td><td>{b.arity}</td><td>{b.segments() or 'fixed'}</td></tr>"
+                       for b in self.blocks)
+        return (f"<b>CRF</b>: {self.n_vars} variables, up to {int(self.n_states.max(initial=0))} states"
+                f"<table><tr><th>potential</th><th>cliques</th><th>arity</th><th>weights</th></tr>{rows}</table>")
+
+
+def _ranges(lengths: np.ndarray) -> np.ndarray:
+    """0..n-1 for each n in `lengths`, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)

@@ -1,0 +1,109 @@
+"""A model at fixed weights as flat arrays of tables: what compiled kernels and linear programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gmlearn.model.crf import CRF
+from gmlearn.potentials.base import Block, RaggedBlock
+from gmlearn.potentials.table import Table
+
+
+@dataclass(frozen=True)
+class FactorGraph:
+    """Cliques as tables: clique f costs ``scale[f] * values[start[f] + sum_i x[scope_i] * stride_i]``.
+
+    offsets : int (V + 1,), first coordinate of each variable.   unary : float (n_coords,).
+    indptr, scope, stride : the cliques' variables, flat, with the step of each label in the table.
+    """
+
+    offsets: np.ndarray
+    unary: np.ndarray
+    indptr: np.ndarray
+    scope: np.ndarray
+    stride: np.ndarray
+    start: np.ndarray
+    scale: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, crf: CRF, w: Mapping[str, np.ndarray]) -> FactorGraph:
+        """Tables of all blocks; raises ValueError where a block is too large to write out."""
+        blocks = blocks_by_size(crf)
+        parts = [_factors(b, w) for b in blocks]
+        begin = np.cumsum([0] + [len(p[3]) for p in parts])
+
+        def joined(i: int, dtype: type, shift: bool = False) -> np.ndarray:
+            arrays = [p[i] + (begin[k] if shift else 0) for k, p in enumerate(parts)]
+            return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype)
+
+        sizes = np.concatenate([np.diff(b.indptr) for b in blocks]) if blocks else np.zeros(0, np.int64)
+        scope = np.concatenate([b.members for b in blocks]) if blocks else np.zeros(0, np.int64)
+        return cls(crf.offsets, crf.unary_costs(w), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), scope,
+                   joined(1, np.int64), joined(0, np.int64, shift=True), joined(2, float), joined(3, float))
+
+    @property
+    def n_vars(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_factors(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def n_states(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @cached_property
+    def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
+        """(ptr, slots): the places in `scope` where each variable stands."""
+        order = np.argsort(self.scope, kind="stable")
+        return np.searchsorted(self.scope[order], np.arange(self.n_vars + 1)), order
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """int (S,): the clique of each place in `scope`."""
+        return np.repeat(np.arange(self.n_factors), np.diff(self.indptr))
+
+    @cached_property
+    def table_sizes(self) -> np.ndarray:
+        """float (F,): joint states of each clique."""
+        if self.n_factors == 0:
+            return np.zeros(0)
+        return np.multiply.reduceat(self.n_states[self.scope].astype(float), self.indptr[:-1])
+
+    def table(self, f: int) -> np.ndarray:
+        """The table of one clique as an array with one axis per variable."""
+        lo, hi = self.indptr[f], self.indptr[f + 1]
+        shape = self.n_states[self.scope[lo:hi]]
+        index = self.start[f] + sum(np.arange(n).reshape((-1,) + (1,) * (hi - lo - 1 - i)) * self.stride[lo + i]
+                                    for i, n in enumerate(shape.tolist()))
+        return self.scale[f] * self.values[index]
+
+
+def blocks_by_size(crf: CRF) -> list[Block]:
+    """The cliques of a model in the order of its `FactorGraph`: ragged blocks are split by clique size."""
+    parts: list[Block] = []
+    for block in crf.clique_blocks:
+        if isinstance(block, RaggedBlock):
+            parts += [block.take(np.flatnonzero(block.sizes == size)) for size in np.unique(block.sizes)]
+        else:
+            parts.append(block)
+    return parts
+
+
+def _factors(block: Block, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(start (M,), stride (S,), scale (M,), values) of one block."""
+    m, k = len(block), block.arity
+    if isinstance(block, Table):
+        return block.start, block.strides.ravel(), np.ones(m), block.values
+    if k == 2 and not isinstance(block, RaggedBlock):
+        form = block.pairwise(w)
+        return form.start, np.stack([form.stride, np.ones(m, np.int64)], axis=1).ravel(), form.scale, form.values
+    table = block.table(w)
+    step = block.max_states ** np.arange(k - 1, -1, -1)
+    return np.arange(m) * int(np.prod(table.shape[1:])), np.tile(step, m), np.ones(m), table.ravel()

@@ -1,0 +1,47 @@
+"""Grids numbered row by row: their edges, cells, and how to recognise one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gmlearn._utils.validation import check_choice, check_number
+
+
+def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
+    """Edges (M, 2) of a grid: horizontal, vertical, then (8-connected) the two diagonals."""
+    check_number("height", height, low=1, integer=True)
+    check_number("width", width, low=1, integer=True)
+    check_choice("connectivity", connectivity, (4, 8))  # type: ignore[arg-type]
+    index = np.arange(height * width).reshape(height, width)
+    pairs = [(index[:, :-1], index[:, 1:]), (index[:-1], index[1:])]
+    if connectivity == 8:
+        pairs += [(index[:-1, :-1], index[1:, 1:]), (index[:-1, 1:], index[1:, :-1])]
+    return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
+
+
+def grid_cliques(height: int, width: int, clique_height: int, clique_width: int, stride: int = 1) -> np.ndarray:
+    """All windows (M, clique_height * clique_width) of a grid, at every `stride`-th position."""
+    for name, value in (("clique_height", clique_height), ("clique_width", clique_width), ("stride", stride)):
+        check_number(name, value, low=1, integer=True)
+    rows = np.arange(0, height - clique_height + 1, stride)
+    columns = np.arange(0, width - clique_width + 1, stride)
+    corner = (rows[:, None] * width + columns[None, :]).ravel()
+    inside = (np.arange(clique_height)[:, None] * width + np.arange(clique_width)[None, :]).ravel()
+    return corner[:, None] + inside[None, :]
+
+
+def find_grid(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
+    """(height, width) if `edges` are exactly those of a 4-connected grid numbered row by row, else None."""
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    step = high - low
+    wide = step[step > 1]
+    width = int(wide[0]) if len(wide) else n_vars
+    if width < 2 or n_vars % width or ((step != 1) & (step != width)).any():
+        return None
+    height = n_vars // width
+    if len(edges) != height * (width - 1) + (height - 1) * width:
+        return None
+    horizontal = low[step == 1]
+    if (horizontal % width == width - 1).any() or len(np.unique(low * 2 + (step != 1))) != len(edges):
+        return None
+    return height, width

@@ -1,0 +1,32 @@
+"""The look of every gmlearn picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Okabe and Ito's colours, told apart by everyone.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+
+
+def style() -> dict[str, Any]:
+    """The matplotlib settings; use as ``with matplotlib.rc_context(gm.plot.style()):``."""
+    from matplotlib import cycler
+
+    return {
+        "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.alpha": 0.25, "grid.linewidth": 0.6, "font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left",
+        "legend.frameon": False, "image.cmap": "cividis", "figure.constrained_layout.use": True, "figure.dpi": 110,
+    }
+
+
+def axes(ax: Any = None, figsize: tuple[float, float] = (5.0, 3.4), **settings: Any) -> Any:
+    """`ax`, or a new axes in the house style; `settings` go to ``ax.set``."""
+    if ax is None:
+        import matplotlib
+        import matplotlib.pyplot as plt
+
+        with matplotlib.rc_context(style()):
+            _, ax = plt.subplots(figsize=figsize)
+    if settings:
+        ax.set(**settings)
+    return ax

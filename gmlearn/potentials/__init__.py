@@ -1,0 +1,9 @@
+"""Potentials: blocks of cliques with vectorised energies and features. They never solve anything."""
+
+from gmlearn.potentials.base import Block, PairwiseForm, RaggedBlock, Weights
+from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
+from gmlearn.potentials.table import Pairwise, Table
+from gmlearn.potentials.unary import Unary
+
+__all__ = ["Block", "Difference", "LearntTable", "Pairwise", "PairwiseForm", "Potts", "RaggedBlock", "Table", "Truncated",
+           "Unary", "Weights"]

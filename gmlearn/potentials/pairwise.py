@@ -1,0 +1,183 @@
+"""Edges whose cost is a shared table of the two labels: Potts, truncated distances, learnt tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_array, check_number
+from gmlearn.potentials.base import DENSE, LINEAR, POTTS, Block, PairwiseForm, Weights, weighted_bincount
+
+
+def _edges(owner: str, edges: Any) -> np.ndarray:
+    return check_array(f"{owner}.edges", edges, shape=(None, 2), dtype=np.int64)
+
+
+class ScaledDistance(Block):
+    r"""Edges :math:`h_e(a, b) = s_e\, D(a, b)` with a fixed distance D and a strength :math:`s_e`.
+
+    Parameters
+    ----------
+    edges : int (M, 2).
+    contrast : float (M,), :math:`s_e = contrast_e` if `weight` is None, else :math:`w \cdot contrast_e` with one weight.
+    features : float (M, F) instead of `contrast`: :math:`s_e = w \cdot features_e` with F weights.
+    weight : name of the weight segment; None for fixed strengths.
+    """
+
+    per_clique = ("contrast",)
+
+    def __init__(self, edges: Any, contrast: Any = None, weight: str | None = None, *, features: Any = None):
+        kind = type(self).__name__
+        super().__init__(_edges(kind, edges))
+        if features is not None:
+            if contrast is not None or weight is None:
+                raise ValueError(f"{kind}.features: needs the name of a weight segment and no `contrast`")
+            self.contrast = check_array(f"{kind}.features", features, shape=(len(self), None))
+        else:
+            contrast = 1.0 if contrast is None else contrast
+            self.contrast = check_array(f"{kind}.contrast", np.broadcast_to(contrast, (len(self),)) if np.ndim(contrast) == 0
+                                        else contrast, shape=(len(self),))
+        self.weight = weight
+
+    def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """D(a, b), elementwise."""
+        raise TypeError(f"{type(self).__name__} must define distance(a, b)")
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        return {} if self.weight is None else {self.weight: self.contrast.shape[1:]}
+
+    def strength(self, w: Weights) -> np.ndarray:
+        """s_e (M,)."""
+        if self.weight is None:
+            return self.contrast
+        return self.contrast @ w[self.weight] if self.contrast.ndim == 2 else self.contrast * w[self.weight]
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        return self.strength(w) * self.distance(x[:, 0], x[:, 1])
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        if self.weight is None:
+            return {}
+        d = self.distance(x[:, 0], x[:, 1]).astype(float)
+        return {self.weight: (d if weight is None else d * weight) @ self.contrast}
+
+    def pairwise(self, w: Weights) -> PairwiseForm:
+        labels, m = np.arange(self.max_states), len(self)
+        table = self.distance(labels[:, None], labels[None, :]).astype(float)
+        return PairwiseForm(table.ravel(), np.zeros(m, np.int64), np.full(m, len(labels)), np.array(self.strength(w), float),
+                            *self.kind())
+
+    def kind(self) -> tuple[int, float]:
+        """How kernels may treat the distance, and its truncation."""
+        return DENSE, np.inf
+
+
+class Potts(ScaledDistance):
+    r"""Potts edges :math:`s_e\,[a \ne b]`; parameters as in `ScaledDistance`.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> crf = gm.CRF(3, 2).add_unary([[0, 1], [1, 0], [0.4, 0.6]])
+    >>> _ = crf.add(gm.Potts([[0, 1], [1, 2]], weight="smooth"))
+    >>> gm.solve(crf, weights={"smooth": 2.0}).labels.tolist()
+    [0, 0, 0]
+    """
+
+    name = "potts"
+
+    def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a != b
+
+    def kind(self) -> tuple[int, float]:
+        return POTTS, np.inf
+
+
+class Truncated(ScaledDistance):
+    r"""Edges :math:`s_e \min(|a - b|^{power}, truncation)`; power 1 is truncated linear, 2 truncated quadratic."""
+
+    name = "truncated"
+
+    def __init__(self, edges: Any, truncation: float = np.inf, power: float = 1, contrast: Any = None,
+                 weight: str | None = None, *, features: Any = None):
+        super().__init__(edges, contrast, weight, features=features)
+        self.truncation = check_number("Truncated.truncation", truncation, low=0)
+        self.power = check_number("Truncated.power", power, low=0, strict=True)
+
+    def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.minimum(np.abs(a - b).astype(float) ** self.power, self.truncation)
+
+    def kind(self) -> tuple[int, float]:
+        return (LINEAR if self.power == 1 else DENSE), float(self.truncation)
+
+
+class SharedTable(Block):
+    """Edges that share one learnt table: ``contrast_e * w[index(a, b)]``."""
+
+    per_clique = ("contrast",)
+
+    def __init__(self, edges: Any, weight: str, contrast: Any = None):
+        kind = type(self).__name__
+        super().__init__(_edges(kind, edges))
+        self.contrast = None if contrast is None else check_array(f"{kind}.contrast", contrast, shape=(len(self),))
+        self.weight = weight
+
+    def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Which entry of the flattened weight segment the labels a, b pay."""
+        raise TypeError(f"{type(self).__name__} must define index(a, b)")
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        values = w[self.weight].ravel()[self.index(x[:, 0], x[:, 1])]
+        return values if self.contrast is None else self.contrast * values
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        shape = self.segments()[self.weight]
+        factor = self.contrast if weight is None else (weight if self.contrast is None else weight * self.contrast)
+        return {self.weight: weighted_bincount(self.index(x[:, 0], x[:, 1]), factor, int(np.prod(shape))).reshape(shape)}
+
+    def pairwise(self, w: Weights) -> PairwiseForm:
+        labels, m = np.arange(self.max_states), len(self)
+        table = w[self.weight].ravel()[self.index(labels[:, None], labels[None, :])]
+        scale = np.ones(m) if self.contrast is None else self.contrast
+        return PairwiseForm(table.ravel(), np.zeros(m, np.int64), np.full(m, len(labels)), scale)
+
+
+class LearntTable(SharedTable):
+    r"""Edges with one learnt table of label pairs.
+
+    Symmetric: L(L+1)/2 weights, one for each unordered pair, in the order (0,0), (0,1), ..., (0,L-1), (1,1), ...;
+    otherwise weights of shape (L, L).
+    """
+
+    name = "learnt_table"
+
+    def __init__(self, edges: Any, weight: str = "pair", symmetric: bool = True, contrast: Any = None):
+        super().__init__(edges, weight, contrast)
+        self.symmetric = bool(symmetric)
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        n = self.max_states
+        return {self.weight: (n * (n + 1) // 2,) if self.symmetric else (n, n)}
+
+    def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        n = self.max_states
+        if not self.symmetric:
+            return a * n + b
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        return low * n - low * (low - 1) // 2 + high - low
+
+
+class Difference(SharedTable):
+    r"""Edges :math:`V(|a - b|)` with a learnt function V: L weights."""
+
+    name = "difference"
+
+    def __init__(self, edges: Any, weight: str = "V", contrast: Any = None):
+        super().__init__(edges, weight, contrast)
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        return {self.weight: (self.max_states,)}
+
+    def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.abs(a - b)

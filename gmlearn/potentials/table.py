@@ -1,0 +1,104 @@
+"""Fixed dense tables of any arity; every clique may have its own shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_array
+from gmlearn.potentials.base import Block, PairwiseForm, Weights
+
+
+class Table(Block):
+    """Cliques with a fixed cost for each joint labelling; ``inf`` forbids one.
+
+    Parameters
+    ----------
+    variables : int (M, k).
+    tables : one array (L_1, ..., L_k) shared by all cliques, an array (M, L_1, ..., L_k), or a list of M arrays whose
+        shapes may differ. The last variable changes fastest.
+
+    Attributes
+    ----------
+    values : float, all tables flattened, one after the other.   start : int (M,), where each begins.
+    shapes : int (M, k).
+    """
+
+    name = "table"
+    per_clique = ("start", "shapes")
+
+    def __init__(self, variables: Any, tables: Any):
+        super().__init__(variables)
+        m, k = self.variables.shape
+        if isinstance(tables, (list, tuple)) and len(tables) and isinstance(tables[0], np.ndarray):
+            self._from_list(tables, m, k)
+            return
+        array = check_array("Table.tables", tables, allow_inf=True)
+        if array.ndim == k:
+            self.values, self.start = array.ravel(), np.zeros(m, np.int64)
+            self.shapes = np.tile(np.array(array.shape, np.int64), (m, 1))
+        elif array.ndim == k + 1 and len(array) == m:
+            self.values, self.start = array.ravel(), np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:]))
+            self.shapes = np.tile(np.array(array.shape[1:], np.int64), (m, 1))
+        else:
+            raise ValueError(f"Table.tables: expected {k} dimensions (shared) or {k + 1} with a leading {m}, got shape {array.shape}")
+
+    def _from_list(self, tables: Any, m: int, k: int) -> None:
+        if len(tables) != m:
+            raise ValueError(f"Table.tables: expected {m} tables, got {len(tables)}")
+        checked = [check_array(f"Table.tables[{i}]", t, ndim=k, allow_inf=True) for i, t in enumerate(tables)]
+        self.shapes = np.array([t.shape for t in checked], np.int64).reshape(m, k)
+        sizes = np.array([t.size for t in checked], np.int64)
+        self.start = np.cumsum(sizes) - sizes
+        self.values = np.concatenate([t.ravel() for t in checked]) if checked else np.zeros(0)
+
+    def check(self) -> None:
+        wrong = np.flatnonzero((self.shapes != self.states).any(axis=1))
+        if wrong.size:
+            m = int(wrong[0])
+            raise ValueError(f"{self}: table {m} has shape {tuple(self.shapes[m].tolist())}, but its variables "
+                             f"{self.variables[m].tolist()} have {tuple(self.states[m].tolist())} states")
+
+    @property
+    def strides(self) -> np.ndarray:
+        """int (M, k): how far one more in a label moves within the table."""
+        ones = np.ones((len(self), 1), np.int64)
+        return np.concatenate([np.cumprod(self.shapes[:, :0:-1], axis=1)[:, ::-1], ones], axis=1)
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        return self.values[self.start + (x * self.strides).sum(axis=1)]
+
+    def pairwise(self, w: Weights) -> PairwiseForm:
+        return PairwiseForm(self.values, self.start, self.shapes[:, 1], np.ones(len(self)))
+
+    def compact(self) -> Table:
+        """The same cliques without table entries that no clique reads."""
+        if len(self) == 0:
+            return self
+        size = self.shapes.prod(axis=1)
+        where = np.repeat(self.start - (np.cumsum(size) - size), size) + np.arange(size.sum())
+        part = self.take(np.arange(len(self)))
+        part.values, part.start = self.values[where], np.cumsum(size) - size
+        return part
+
+
+def Pairwise(edges: Any, weight: str | None = None, symmetric: bool = True, table: Any = None, contrast: Any = None) -> Block:
+    """Edges with a table of label pairs: learnt and shared (`weight`), or fixed (`table`, shared or one for each edge).
+
+    Parameters
+    ----------
+    edges : int (M, 2).
+    weight : name of the segment that holds the learnt table: L(L+1)/2 weights if `symmetric`, else (L, L).
+    table : float (L, L), or (M, L_1, L_2), or a list of M arrays: a fixed table instead of a learnt one.
+    contrast : float (M,), scales the learnt table edge by edge.
+    """
+    from gmlearn.potentials.pairwise import LearntTable
+
+    if (weight is None) == (table is None):
+        raise ValueError("Pairwise: give either `weight` (a learnt table) or `table` (a fixed one), not both or neither")
+    if table is not None:
+        if contrast is not None:
+            raise ValueError("Pairwise.contrast: only for learnt tables; multiply a fixed table yourself")
+        return Table(edges, table)
+    return LearntTable(edges, weight, symmetric, contrast)  # type: ignore[arg-type]

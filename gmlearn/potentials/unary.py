@@ -1,0 +1,63 @@
+"""Unary potentials with features: u_p(l) = w . g_p(l)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_array
+from gmlearn.potentials.base import Block, Weights
+
+
+class Unary(Block):
+    r"""Learnt costs of single variables.
+
+    Parameters
+    ----------
+    features : (V, F): weights of shape (L, F), cost :math:`u_p(l) = w_l \cdot z_p`;
+        or (V, L, F): weights of shape (F,), cost :math:`u_p(l) = w \cdot g_p(l)`.
+    weight : name of the weight segment.
+    variables : int (V,), the variables concerned; all of them, in order, by default.
+    """
+
+    name = "unary"
+    per_clique = ("inputs",)
+
+    def __init__(self, features: Any, weight: str = "unary", variables: Any = None):
+        self.inputs = check_array("Unary.features", features, ndim=(2, 3))
+        variables = np.arange(len(self.inputs)) if variables is None else check_array("Unary.variables", variables, ndim=1,
+                                                                                      dtype=np.int64)
+        if len(variables) != len(self.inputs):
+            raise ValueError(f"Unary.features: expected one row per variable ({len(variables)}), got {len(self.inputs)}")
+        super().__init__(variables[:, None])
+        self.weight = weight
+
+    def check(self) -> None:
+        if len(self) and (self.states != self.max_states).any():
+            raise ValueError(f"{self}: all variables of one Unary block must have the same number of states; add one block for each")
+        if self.inputs.ndim == 3 and len(self) and self.inputs.shape[1] != self.max_states:
+            raise ValueError(f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}")
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        n_features = self.inputs.shape[-1]
+        return {self.weight: (n_features,) if self.inputs.ndim == 3 else (self.max_states, n_features)}
+
+    def costs(self, w: Weights) -> np.ndarray:
+        """Costs (M, L) of all labels."""
+        weights = w[self.weight]
+        return self.inputs @ weights if self.inputs.ndim == 3 else self.inputs @ weights.T
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        return np.take_along_axis(self.costs(w), x, axis=1)[:, 0]
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        chosen = np.zeros((len(self), self.max_states))
+        chosen[np.arange(len(self)), x[:, 0]] = 1.0 if weight is None else weight
+        return self.expected_features(chosen)
+
+    def expected_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
+        """Features under label marginals (M, L): the gradient of <marginals, costs(w)> in w."""
+        if self.inputs.ndim == 3:
+            return {self.weight: np.einsum("vl,vlf->f", marginals, self.inputs)}
+        return {self.weight: marginals.T @ self.inputs}

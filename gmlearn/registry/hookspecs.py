@@ -1,0 +1,61 @@
+"""The contract between gmlearn and its plugins: one hook per kind of thing.
+
+A plugin is any module (or object) that implements some of these functions with
+``gmlearn.hookimpl`` and is named in the entry-point group ``gmlearn``. The
+built-in parts come in through the same hooks (see ``gmlearn/builtin.py``). Every
+hook returns a list; all answers are kept, and two owners of one name are an
+error that names both.
+"""
+
+from __future__ import annotations
+
+import pluggy
+
+PROJECT = "gmlearn"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def gmlearn_potentials():
+    """Return classes derived from ``gmlearn.Block``: energy terms that ``crf.add(name, ...)`` can build."""
+
+
+@hookspec
+def gmlearn_slave_solvers():
+    """Return ``gmlearn.SlaveSolver`` objects: exact batched minimisers for the blocks that they accept."""
+
+
+@hookspec
+def gmlearn_decompositions():
+    """Return ``gmlearn.Decomposition`` objects: ways to cover an energy by slave groups."""
+
+
+@hookspec
+def gmlearn_losses():
+    """Return classes derived from ``gmlearn.Loss``: Delta(x, truth) as blocks whose sign is already turned."""
+
+
+@hookspec
+def gmlearn_solvers():
+    """Return ``gmlearn.MapSolver`` objects: what ``gm.solve(crf, solver=name)`` can run."""
+
+
+@hookspec
+def gmlearn_optimizers():
+    """Return ``gmlearn.Optimizer`` classes: what minimises the training objective, ``gm.train(optimizer=name)``."""
+
+
+@hookspec
+def gmlearn_trainers():
+    """Return ``gmlearn.Trainer`` objects: whole training methods, ``gm.train(problem, method=name)``."""
+
+
+@hookspec
+def gmlearn_formats():
+    """Return ``gmlearn.FileFormat`` objects: what ``gm.read`` and ``gm.write`` understand, by file extension."""
+
+
+@hookspec
+def gmlearn_experiments():
+    """Return ``gmlearn.Experiment`` objects: what ``gmlearn run NAME`` can repeat."""

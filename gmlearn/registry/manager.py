@@ -1,0 +1,207 @@
+"""Discovery of plugins, and the one table of everything that they register."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import pluggy
+
+from gmlearn.registry import hookspecs
+
+#: kind of thing -> (hook that returns it, what an object must have to be accepted)
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "potential": ("gmlearn_potentials", ("energy", "features", "segments")),
+    "slave solver": ("gmlearn_slave_solvers", ("minimise", "refuses", "cost")),
+    "decomposition": ("gmlearn_decompositions", ("decompose",)),
+    "loss": ("gmlearn_losses", ("value", "blocks")),
+    "solver": ("gmlearn_solvers", ("run", "refuses")),
+    "optimizer": ("gmlearn_optimizers", ("run",)),
+    "trainer": ("gmlearn_trainers", ("train",)),
+    "format": ("gmlearn_formats", ("extensions", "read")),
+    "experiment": ("gmlearn_experiments", ("run", "summary")),
+}
+
+
+class PluginError(RuntimeError):
+    """A plugin could not be loaded, or does not keep the contract."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin was left out; the rest works."""
+
+
+class UnknownNameError(LookupError):
+    """A name that nothing is registered under."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered thing: its kind, its name, the object, and the plugin that brought it."""
+
+    kind: str
+    name: str
+    obj: Any
+    owner: str
+
+
+class Registry:
+    """Everything that plugins have registered, by kind and name.
+
+    Plugins named in the entry-point group ``gmlearn`` are loaded on first use, each on its own: one that
+    fails is reported by name (``PluginWarning``, and ``failures``) and the others work.
+    """
+
+    def __init__(self, entry_points: bool = True):
+        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._pending_entry_points = entry_points
+        self._lock = threading.RLock()
+        self.failures: dict[str, str] = {}
+
+    # ------------------------------------------------------------------ loading
+
+    def _ensure_loaded(self) -> None:
+        with self._lock:
+            if not self._pending_entry_points:
+                return
+            self._pending_entry_points = False
+            blocked = {name for name in os.environ.get("GMLEARN_BLOCK_PLUGINS", "").split(",") if name}
+            points = {p.name: p for p in metadata.entry_points(group=hookspecs.PROJECT)}
+            # A source checkout that was never installed still has its own parts.
+            from gmlearn import builtin
+
+            self._load("core", lambda: builtin)
+            for name in sorted(points):
+                if name != "core" and name not in blocked:
+                    self._load(name, points[name].load)
+
+    def _load(self, name: str, loader) -> None:
+        try:
+            self.add_plugin(loader(), name)
+        except Exception as error:  # any failure of a plugin is its own; it must not take the toolkit down
+            self.failures[name] = f"{type(error).__name__}: {error}"
+            warnings.warn(f"gmlearn plugin {name!r} was left out: {self.failures[name]}", PluginWarning, stacklevel=2)
+
+    def add_plugin(self, plugin: Any, owner: str) -> list[Entry]:
+        """Register a plugin object (usually a module) under the name `owner`; all of it or nothing."""
+        with self._lock:
+            if self._manager.has_plugin(owner):
+                raise PluginError(f"a plugin named {owner!r} is already registered")
+            unknown = [n for n in vars(plugin) if n.startswith("gmlearn_") and n not in _hook_names()
+                       and hasattr(getattr(plugin, n), "gmlearn_impl")]
+            if unknown:
+                raise PluginError(f"plugin {owner!r} implements unknown hooks {unknown}; known: {sorted(_hook_names())}")
+            try:
+                self._manager.register(plugin, name=owner)
+                self._manager.check_pending()
+                entries = list(self._collect(plugin, owner))
+                self._check_clashes(entries)
+            except Exception:
+                if self._manager.has_plugin(owner):
+                    self._manager.unregister(name=owner)
+                raise
+            self._entries.update({(e.kind, e.name): e for e in entries})
+            return entries
+
+    def _collect(self, plugin: Any, owner: str) -> Iterator[Entry]:
+        for kind, (hook, _) in KINDS.items():
+            implementation = getattr(plugin, hook, None)
+            if implementation is None or not hasattr(implementation, "gmlearn_impl"):
+                continue
+            for obj in implementation():
+                yield Entry(kind, checked_name(kind, obj, owner), obj, owner)
+
+    def _check_clashes(self, entries: list[Entry]) -> None:
+        taken = dict(self._entries)
+        for e in entries:
+            other = taken.get((e.kind, e.name))
+            if other is not None:
+                raise PluginError(f"the {e.kind} {e.name!r} is registered twice: by {other.owner!r} and by {e.owner!r}")
+            taken[e.kind, e.name] = e
+
+    def add(self, obj: Any, owner: str = "script") -> Entry:
+        """Register one thing whose class says what it is by ``registry_kind``."""
+        self._ensure_loaded()
+        kind = getattr(obj, "registry_kind", None)
+        if kind not in KINDS:
+            raise PluginError(
+                f"{obj!r} cannot be registered: expected a module with gmlearn hooks, or an object or class derived from "
+                f"gmlearn's Block, SlaveSolver, Decomposition, Loss, MapSolver, Optimizer, Trainer, FileFormat or Experiment")
+        entry = Entry(kind, checked_name(kind, obj, owner), obj, owner)
+        with self._lock:
+            previous = self._entries.get((kind, entry.name))
+            if previous is None or previous.owner != owner:  # a script may be run again in one session
+                self._check_clashes([entry])
+            self._entries[kind, entry.name] = entry
+        return entry
+
+    # ------------------------------------------------------------------ look-up
+
+    def entries(self, kind: str | None = None) -> list[Entry]:
+        """All registered things (of one kind), built-ins first, otherwise in order of registration."""
+        self._ensure_loaded()
+        return [e for e in self._entries.values() if kind in (None, e.kind)]
+
+    def objects(self, kind: str) -> list[Any]:
+        return [e.obj for e in self.entries(kind)]
+
+    def get(self, kind: str, name: str) -> Any:
+        """The object registered as `name`; an unknown name lists the near ones."""
+        self._ensure_loaded()
+        entry = self._entries.get((kind, name))
+        if entry is not None:
+            return entry.obj
+        names = sorted(e.name for e in self.entries(kind))
+        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"registered: {', '.join(names) or 'none'}"
+        lost = f" Plugins that failed to load: {', '.join(sorted(self.failures))}." if self.failures else ""
+        raise UnknownNameError(f"no {kind} named {name!r}; {hint}{lost}")
+
+
+def _hook_names() -> set[str]:
+    return {hook for hook, _ in KINDS.values()}
+
+
+def checked_name(kind: str, obj: Any, owner: str) -> str:
+    """The name of `obj` if it has what its kind requires, else PluginError with the reason."""
+    name = getattr(obj, "name", None)
+    if not isinstance(name, str) or not name:
+        raise PluginError(f"plugin {owner!r}: the {kind} {obj!r} has no `name` (a non-empty string)")
+    missing = [m for m in KINDS[kind][1] if not hasattr(obj, m)]
+    if missing:
+        raise PluginError(f"plugin {owner!r}: the {kind} {name!r} lacks {', '.join(missing)}")
+    return name
+
+
+registry = Registry()
+
+
+def register(obj: Any, name: str | None = None) -> None:
+    """Register a thing, or a whole plugin module, for this session.
+
+    Parameters
+    ----------
+    obj : a class or object derived from one of gmlearn's base classes, or a module that implements hooks.
+    name : the owner's name, for modules; the module's own name by default.
+    """
+    if getattr(obj, "registry_kind", None) is not None:
+        registry.add(obj)
+        return
+    if any(getattr(obj, hook, None) is not None for hook in _hook_names()):
+        registry.entries()
+        registry.add_plugin(obj, name or getattr(obj, "__name__", type(obj).__name__))
+        return
+    registry.add(obj)
+
+
+def plugins() -> list[Entry]:
+    """Everything registered: kind, name, object and owner."""
+    return registry.entries()

@@ -1,0 +1,245 @@
+"""Compiled dynamic programming on forests: construction, minima, min-marginals, soft minima.
+
+A forest is a set of slots (copies of variables) in an order where parents precede their children; slot i has states
+ptr[i]:ptr[i + 1], a parent slot (-1 for roots), the edge to it, and `child_first`: is the child the edge's first end?
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def build_forest(edges, tree, n_trees, n_vars):
+    """Slots of every tree in breadth-first order from a leaf.
+
+    Returns (variable, parent, edge, child_first, tree_ptr, ok); ok is the first tree that has a cycle or falls
+    apart, or -1.
+    """
+    n_edges = len(edges)
+    first = np.zeros(n_trees + 1, np.int64)
+    for e in range(n_edges):
+        first[tree[e] + 1] += 1
+    for t in range(n_trees):
+        first[t + 1] += first[t]
+    order, fill = np.empty(n_edges, np.int64), first[:-1].copy()
+    for e in range(n_edges):
+        order[fill[tree[e]]] = e
+        fill[tree[e]] += 1
+
+    total = n_edges + n_trees
+    variable, parent = np.empty(total, np.int64), np.empty(total, np.int64)
+    pedge, child_first = np.empty(total, np.int64), np.zeros(total, np.bool_)
+    tree_ptr = np.zeros(n_trees + 1, np.int64)
+    degree, head, slot = np.zeros(n_vars, np.int64), np.full(n_vars, -1), np.full(n_vars, -1)
+    link = np.empty(2 * n_edges, np.int64)
+    used = 0
+    for t in range(n_trees):
+        lo, hi = first[t], first[t + 1]
+        for i in range(lo, hi):
+            for end in range(2):
+                v = edges[order[i], end]
+                head[v], degree[v], slot[v] = -1, 0, -1
+        for i in range(lo, hi):
+            e = order[i]
+            for end in range(2):
+                v = edges[e, end]
+                link[2 * e + end] = head[v]
+                head[v] = 2 * e + end
+                degree[v] += 1
+        root = edges[order[lo], 0]
+        for i in range(lo, hi):
+            for end in range(2):
+                if degree[edges[order[i], end]] == 1 and degree[root] != 1:
+                    root = edges[order[i], end]
+        begin = used
+        variable[used], parent[used], pedge[used] = root, -1, -1
+        slot[root] = used
+        used += 1
+        at = begin
+        while at < used:
+            half = head[variable[at]]
+            while half >= 0:
+                e, end = half // 2, half % 2
+                if e != pedge[at]:
+                    other = edges[e, 1 - end]
+                    if slot[other] >= 0 or used >= total:
+                        return variable, parent, pedge, child_first, tree_ptr, t
+                    variable[used], parent[used], pedge[used] = other, at, e
+                    child_first[used] = end == 1
+                    slot[other] = used
+                    used += 1
+                half = link[half]
+            at += 1
+        if used - begin != hi - lo + 1:
+            return variable, parent, pedge, child_first, tree_ptr, t
+        tree_ptr[t + 1] = used
+    return variable[:used], parent[:used], pedge[:used], child_first[:used], tree_ptr, -1
+
+
+# Views (h[lo:hi]) indexed by a loop variable are what lets the compiler vectorise; `inline` saves the cost of passing them.
+@njit(cache=True, nogil=True, inline="always")
+def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
+    """out[b] = min_a h[a] + T(a, b), a the child's label and b the parent's (0..size-1)."""
+    n = len(h)
+    if kind != 0 and scale >= 0.0 and n == size:
+        low = np.inf
+        for a in range(n):
+            out[a] = h[a]
+            low = min(low, h[a])
+        if kind == 2:  # min(|a - b|, cut): lower envelope in two sweeps
+            at = np.inf
+            for b in range(n):
+                at = min(out[b], at + scale)
+                out[b] = at
+            at = np.inf
+            for b in range(n - 1, -1, -1):
+                at = min(out[b], at + scale)
+                out[b] = at
+            low += scale * cut if scale > 0.0 else 0.0
+        else:
+            low += scale
+        for b in range(n):
+            out[b] = min(out[b], low)
+    elif child_first:
+        for b in range(size):
+            out[b] = np.inf
+        for a in range(n):
+            row, own = values[start + a * stride:start + a * stride + size], h[a]
+            for b in range(size):
+                out[b] = min(out[b], own + scale * row[b])
+    else:
+        for b in range(size):
+            row, low = values[start + b * stride:start + b * stride + n], np.inf
+            for a in range(n):
+                low = min(low, h[a] + scale * row[a])
+            out[b] = low
+
+
+@njit(cache=True, nogil=True, inline="always")
+def collect(h, ptr, lo, hi, parent, pedge, child_first, values, start, stride, scale, kind, cut, message):
+    """Send all messages of one tree (slots lo:hi) towards its root; h ends as the costs of the subtrees."""
+    for i in range(hi - 1, lo, -1):
+        e, p = pedge[i], parent[i]
+        target = h[ptr[p]:ptr[p + 1]]
+        send(h[ptr[i]:ptr[i + 1]], len(target), values, start[e], stride[e], scale[e], kind[e], cut[e], child_first[i], message)
+        for b in range(len(target)):
+            target[b] += message[b]
+
+
+@njit(cache=True, nogil=True)
+def minimise_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut, labels, value):
+    """Exact minimum of every tree: messages to the root, then labels back down."""
+    h = theta.copy()
+    largest = 0
+    for i in range(len(parent)):
+        largest = max(largest, ptr[i + 1] - ptr[i])
+    message = np.empty(largest)
+    for t in range(len(tree_ptr) - 1):
+        collect(h, ptr, tree_ptr[t], tree_ptr[t + 1], parent, pedge, child_first, values, start, stride, scale, kind, cut, message)
+        for i in range(tree_ptr[t], tree_ptr[t + 1]):
+            own = h[ptr[i]:ptr[i + 1]]
+            best, label = np.inf, 0
+            p, e = parent[i], pedge[i]
+            if p < 0:
+                for a in range(len(own)):
+                    if own[a] < best:
+                        best, label = own[a], a
+                value[t] = best
+            else:
+                first = start[e] + labels[p] * (1 if child_first[i] else stride[e])
+                step = stride[e] if child_first[i] else 1
+                for a in range(len(own)):
+                    cost = own[a] + scale[e] * values[first + a * step]
+                    if cost < best:
+                        best, label = cost, a
+            labels[i] = label
+
+
+@njit(cache=True, nogil=True)
+def min_marginals_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut):
+    """Minimum of the tree with one label of one slot fixed, laid out like theta."""
+    h = theta.copy()
+    largest = 0
+    for i in range(len(parent)):
+        largest = max(largest, ptr[i + 1] - ptr[i])
+    message, rest = np.empty(largest), np.empty(largest)
+    for t in range(len(tree_ptr) - 1):
+        collect(h, ptr, tree_ptr[t], tree_ptr[t + 1], parent, pedge, child_first, values, start, stride, scale, kind, cut, message)
+        for i in range(tree_ptr[t] + 1, tree_ptr[t + 1]):
+            e = pedge[i]
+            own, above = h[ptr[i]:ptr[i + 1]], h[ptr[parent[i]]:ptr[parent[i] + 1]]
+            n, size = len(own), len(above)
+            send(own, size, values, start[e], stride[e], scale[e], kind[e], cut[e], child_first[i], message)
+            for b in range(size):
+                # where the message is inf so is every joint state, hence inf - inf must stay inf
+                rest[b] = above[b] - message[b] if message[b] < np.inf else np.inf
+            send(rest[:size], n, values, start[e], stride[e], scale[e], kind[e], cut[e], not child_first[i], message)
+            for a in range(n):
+                own[a] += message[a]
+    return h
+
+
+@njit(cache=True, nogil=True)
+def soft_send(h, lo, hi, size, values, start, stride, scale, child_first, eps, out):
+    """out[b] = -eps log sum_a exp(-(h[lo + a] + T(a, b)) / eps)."""
+    for b in range(size):
+        low = np.inf
+        for a in range(hi - lo):
+            position = start + a * stride + b if child_first else start + b * stride + a
+            cost = h[lo + a] + scale * values[position]
+            if cost < low:
+                low = cost
+        if low == np.inf:
+            out[b] = np.inf
+            continue
+        total = 0.0
+        for a in range(hi - lo):
+            position = start + a * stride + b if child_first else start + b * stride + a
+            total += np.exp(-(h[lo + a] + scale * values[position] - low) / eps)
+        out[b] = low - eps * np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, eps, value, joint, joint_ptr):
+    """Soft minima of every tree, label marginals (like theta), and joint marginals of the edges.
+
+    joint[joint_ptr[e] + a * L_second + b] receives P(first end = a, second end = b).
+    """
+    h = theta.copy()
+    largest = 0
+    for i in range(len(parent)):
+        largest = max(largest, ptr[i + 1] - ptr[i])
+    message, rest = np.empty(largest), np.empty(largest)
+    for t in range(len(tree_ptr) - 1):
+        for i in range(tree_ptr[t + 1] - 1, tree_ptr[t], -1):
+            e, p = pedge[i], parent[i]
+            size = ptr[p + 1] - ptr[p]
+            soft_send(h, ptr[i], ptr[i + 1], size, values, start[e], stride[e], scale[e], child_first[i], eps, message)
+            for b in range(size):
+                h[ptr[p] + b] += message[b]
+        root = tree_ptr[t]
+        low, total = np.inf, 0.0
+        for a in range(ptr[root], ptr[root + 1]):
+            low = min(low, h[a])
+        for a in range(ptr[root], ptr[root + 1]):
+            total += np.exp(-(h[a] - low) / eps)
+        value[t] = low - eps * np.log(total)
+        for i in range(root + 1, tree_ptr[t + 1]):
+            p, e = parent[i], pedge[i]
+            n, size = ptr[i + 1] - ptr[i], ptr[p + 1] - ptr[p]
+            soft_send(h, ptr[i], ptr[i + 1], size, values, start[e], stride[e], scale[e], child_first[i], eps, message)
+            for b in range(size):
+                rest[b] = h[ptr[p] + b] - message[b] if message[b] < np.inf else np.inf
+            for a in range(n):
+                for b in range(size):
+                    position = start[e] + a * stride[e] + b if child_first[i] else start[e] + b * stride[e] + a
+                    cost = h[ptr[i] + a] + rest[b] + scale[e] * values[position]
+                    where = joint_ptr[e] + (a * size + b if child_first[i] else b * n + a)
+                    joint[where] = np.exp(-(cost - value[t]) / eps)
+            soft_send(rest, 0, size, n, values, start[e], stride[e], scale[e], not child_first[i], eps, message)
+            for a in range(n):
+                h[ptr[i] + a] += message[a]
+        for i in range(root, tree_ptr[t + 1]):
+            for a in range(ptr[i], ptr[i + 1]):
+                h[a] = np.exp(-(h[a] - value[t]) / eps)
+    return h

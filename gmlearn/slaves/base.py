@@ -1,0 +1,229 @@
+"""The two contracts below the master: a slave solver for blocks, and a slave group of subproblems."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gmlearn.potentials.base import Block
+
+Features = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class SlaveResult:
+    """Minimisers of one slave group.
+
+    ind : float (D,), the minimisers' indicators, laid out like ``group.coords``; fractions only from relaxations.
+    value : float (M,), the minima (lower bounds if the solver is a relaxation).
+    labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int (S,), one per member.
+    """
+
+    ind: np.ndarray
+    value: np.ndarray
+    labels: Any = None
+
+
+@dataclass(frozen=True)
+class SoftResult:
+    """Soft minima :math:`-\\epsilon \\log \\sum_x e^{-E/\\epsilon}` (M,), marginals (D,), expected clique features."""
+
+    value: np.ndarray
+    marginals: np.ndarray
+    features: Features
+
+
+class SlaveSolver(ABC):
+    r"""Exact minimiser of single cliques, :math:`\min_x \sum_i \theta_i(x_i) + h_c(x; w)`, for a whole block at once.
+
+    A subclass sets `name`, says in `refuses` what it cannot do, and writes `minimise`. Further powers are optional:
+    define `min_marginals` or `log_partition` and the masters that can use them will find them.
+    """
+
+    registry_kind: ClassVar[str] = "slave solver"
+    name: ClassVar[str] = ""
+    #: False for a relaxation that only bounds the minimum from below
+    exact: ClassVar[bool] = True
+    #: "padded": theta comes as (M, k, L), inf beyond a variable's states; "flat": as (D,) with `ptr` (S + 1,)
+    layout: ClassVar[str] = "padded"
+
+    def refuses(self, block: Block) -> str | None:
+        """None if this solver can take `block`, else the reason in a few words."""
+        return None
+
+    def cost(self, block: Block) -> float:
+        """About how many operations one `minimise` of the block takes; the cheapest exact solver is chosen."""
+        return float(len(block)) * block.table_size()
+
+    def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> Any:
+        """What `minimise` needs of the weights, computed once for many rounds; by default the weights themselves."""
+        return w
+
+    @abstractmethod
+    def minimise(self, block: Block, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Minimisers and minima of all M cliques; `theta` must not be written to.
+
+        Parameters
+        ----------
+        theta : (M, k, L), costs of the labels; for a ragged block (S, L). Ties are broken deterministically.
+        w : what `prepare` returned.
+
+        Returns
+        -------
+        labels : int (M, k) (ragged: (S,)).   values : float (M,).
+        """
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
+        """Small random blocks, bound, with weights, for the conformance kit (see `gmlearn.testing`)."""
+        return []
+
+    @classmethod
+    def has(cls, power: str) -> bool:
+        """Does the solver define the optional power `min_marginals` or `log_partition`?"""
+        return callable(getattr(cls, power, None))
+
+
+class SlaveGroup(ABC):
+    """A batch of subproblems of one kind, seen by the master only through coordinates.
+
+    Attributes
+    ----------
+    coords : int (D,), the coordinate of each dual variable.
+    owner : int (D,), the subproblem of each dual variable, ascending.
+    n : number of subproblems M.
+    """
+
+    coords: np.ndarray
+    owner: np.ndarray
+    n: int
+    exact: bool = True
+
+    def prepare(self, w: Mapping[str, np.ndarray]) -> Any:
+        """What `solve` needs of the weights."""
+        return w
+
+    @abstractmethod
+    def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:
+        """Minimise all subproblems for the dual costs `theta` (D,)."""
+
+    @abstractmethod
+    def features(self, result: SlaveResult) -> Features:
+        """Features of the group's own cliques at the minimisers, summed: the slaves' part of dw."""
+
+    @abstractmethod
+    def take(self, index: np.ndarray) -> SlaveGroup:
+        """The subproblems at `index` (ascending, no repeats) as a group."""
+
+    def has(self, power: str) -> bool:
+        """Can this group do `min_marginals` or `log_partition`?"""
+        return callable(getattr(self, power, None))
+
+    @cached_property
+    def indptr(self) -> np.ndarray:
+        """int (M + 1,): subproblem m owns dual variables indptr[m]:indptr[m + 1]."""
+        return np.searchsorted(self.owner, np.arange(self.n + 1))
+
+    @cached_property
+    def colours(self) -> list[np.ndarray]:
+        """Sets of subproblems that share no coordinate, so that they can move at the same time (greedy)."""
+        from gmlearn.slaves._colouring_numba import greedy_colouring
+
+        n_coords = int(self.coords.max(initial=-1)) + 1
+        colour = greedy_colouring(self.coords, self.indptr, n_coords)
+        return [np.flatnonzero(colour == c) for c in range(int(colour.max(initial=-1)) + 1)]
+
+
+class CliqueGroup(SlaveGroup):
+    """One slave per clique of a block, minimised by a slave solver."""
+
+    def __init__(self, block: Block, solver: SlaveSolver, offsets: np.ndarray):
+        self.block, self.solver, self.offsets = block, solver, offsets
+        self.n, self.exact = len(block), solver.exact
+        self.states = block.member_states
+        self.ptr = np.concatenate([[0], np.cumsum(self.states)]).astype(np.int64)
+        local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], self.states)
+        self.coords = np.repeat(offsets[block.members], self.states) + local
+        member_owner = np.repeat(np.arange(self.n), np.diff(block.indptr))
+        self.owner = np.repeat(member_owner, self.states)
+        self._uniform = len(self.states) == 0 or bool((self.states == self.states[0]).all())
+        self._local = local
+
+    def shaped(self, theta: np.ndarray) -> np.ndarray:
+        """Theta (D,) in the layout that the solver asks for."""
+        if self.solver.layout == "flat":
+            return theta
+        size = self.block.max_states
+        if self._uniform:
+            return self.block.shape_members(theta.reshape(-1, size))
+        padded = np.full((len(self.states), size), np.inf)
+        padded[np.repeat(np.arange(len(self.states)), self.states), self._local] = theta
+        return self.block.shape_members(padded)
+
+    def flat(self, padded: np.ndarray) -> np.ndarray:
+        """The inverse of `shaped` for per-label output of the solver."""
+        if self.solver.layout == "flat":
+            return padded
+        padded = padded.reshape(len(self.states), -1)
+        return padded.ravel() if self._uniform else padded[np.repeat(np.arange(len(self.states)), self.states), self._local]
+
+    def prepare(self, w: Mapping[str, np.ndarray]) -> Any:
+        return self.solver.prepare(self.block, w)
+
+    def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:
+        labels, value = self.solver.minimise(self.block, self.shaped(theta), prepared)
+        labels = np.asarray(labels).ravel()
+        ind = np.zeros(len(self.coords))
+        ind[self.ptr[:-1] + labels] = 1.0
+        return SlaveResult(ind, value, labels)
+
+    def features(self, result: SlaveResult) -> Features:
+        return self.block.features(self.block.shape_members(result.labels))
+
+    def take(self, index: np.ndarray) -> SlaveGroup:
+        return CliqueGroup(self.block.take(index), self.solver, self.offsets)
+
+    def has(self, power: str) -> bool:
+        return self.solver.has(power)
+
+    def min_marginals(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
+        """For each dual variable the minimum of its subproblem with that label fixed, (D,)."""
+        return self.flat(self.solver.min_marginals(self.block, self.shaped(theta), prepared))  # type: ignore[attr-defined]
+
+    def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
+        """Soft minima, marginals and expected features at a temperature."""
+        value, marginals, features = self.solver.log_partition(  # type: ignore[attr-defined]
+            self.block, self.shaped(theta), prepared, temperature)
+        return SoftResult(value, self.flat(marginals), features)
+
+    def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Clique energies (M,) of member labels (S,), without theta."""
+        return self.block.energy(self.block.shape_members(labels), w)
+
+    def __repr__(self) -> str:
+        return f"CliqueGroup({self.block}, solver={self.solver.name!r})"
+
+
+def expected_features(block: Block, joint: np.ndarray, chunk: int = 2_000_000) -> Features:
+    """Features of a block under joint label distributions `joint` (M, L, ..., L) of its cliques."""
+    if not block.segments():
+        return {}
+    shape = joint.shape[1:]
+    configurations = np.indices(shape).reshape(len(shape), -1).T
+    total: Features = {}
+    step = max(1, chunk // max(1, len(configurations)))
+    for first in range(0, len(block), step):
+        index = np.arange(first, min(first + step, len(block)))
+        clique = np.repeat(index, len(configurations))
+        x = np.tile(configurations, (len(index), 1))
+        weight = joint[index].ravel()
+        used = weight > 0
+        part = block.take(clique[used])
+        found = part.features(part.shape_members(x[used].ravel()), weight[used])
+        for name, value in found.items():
+            total[name] = total.get(name, 0.0) + value
+    return total

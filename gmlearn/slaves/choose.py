@@ -1,0 +1,41 @@
+"""Ask, do not list: the cheapest registered solver that does not refuse a block."""
+
+from __future__ import annotations
+
+from gmlearn.potentials.base import Block
+from gmlearn.registry import registry
+from gmlearn.slaves.base import SlaveSolver
+
+
+class NoSolverError(LookupError):
+    """No registered slave solver can take a block."""
+
+
+def choose_solver(block: Block, power: str | None = None, name: str | None = None) -> SlaveSolver:
+    """The slave solver for `block`: the named one, or the cheapest one, exact ones first, with the wanted `power`.
+
+    Parameters
+    ----------
+    power : None, "min_marginals" or "log_partition".
+    name : a registered solver that must be used.
+    """
+    if name is not None:
+        solver = registry.get("slave solver", name)
+        reason = solver.refuses(block)
+        if reason is not None:
+            raise NoSolverError(f"slave solver {name!r} refuses {block}: {reason}")
+        return solver
+    willing, refusals = [], []
+    for solver in registry.objects("slave solver"):
+        reason = solver.refuses(block)
+        if reason is None and power is not None and not solver.has(power):
+            reason = f"has no {power}"
+        if reason is None:
+            willing.append(solver)
+        else:
+            refusals.append(f"{solver.name} ({reason})")
+    if not willing:
+        raise NoSolverError(
+            f"No slave solver handles {block}{f' with {power}' if power else ''}. Tried: {'; '.join(refusals) or 'none registered'}. "
+            f"Install a plugin for {block.name!r} potentials or add a solver with gmlearn.register.")
+    return min(willing, key=lambda s: (not s.exact, s.cost(block)))

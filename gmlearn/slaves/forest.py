@@ -1,0 +1,201 @@
+"""Slaves that are whole trees: chains, spanning trees, forests over the edges of several blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gmlearn.potentials.base import Block
+from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult, expected_features
+
+
+@dataclass(frozen=True)
+class EdgeCosts:
+    """The pairwise forms of several blocks, one after the other, as the compiled kernels read them."""
+
+    values: np.ndarray
+    start: np.ndarray
+    stride: np.ndarray
+    scale: np.ndarray
+    kind: np.ndarray
+    cut: np.ndarray
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], w: Mapping[str, np.ndarray]) -> EdgeCosts:
+        forms = [b.pairwise(w) for b in blocks]
+        begin = np.cumsum([0] + [len(f.values) for f in forms])
+
+        def joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
+            return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)
+
+        return cls(joined([f.values for f in forms], float), joined([f.start + s for f, s in zip(forms, begin)], np.int64),
+                   joined([f.stride for f in forms], np.int64), joined([f.scale for f in forms], float),
+                   joined([np.full(len(f.start), f.kind) for f in forms], np.int64),
+                   joined([np.full(len(f.start), f.cut) for f in forms], float))
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What the compiled kernels take, in their order."""
+        return self.values, self.start, self.stride, self.scale, self.kind, self.cut
+
+
+class ForestGroup(SlaveGroup):
+    """Trees over the edges of pairwise blocks, minimised by dynamic programming. O(sum of edge tables).
+
+    Parameters
+    ----------
+    blocks : bound blocks of arity 2; all their edges are covered.
+    tree : int (E,), the tree of each edge (blocks one after the other); every tree is connected and has no cycle.
+    n_trees : number of trees.
+    offsets : int (V + 1,), first coordinate of each variable.
+    """
+
+    def __init__(self, blocks: Sequence[Block], tree: np.ndarray, n_trees: int, offsets: np.ndarray):
+        from gmlearn.slaves._forest_numba import build_forest
+
+        self.blocks, self.tree, self.offsets, self.n = list(blocks), np.asarray(tree, np.int64), offsets, int(n_trees)
+        self.edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+        found = build_forest(self.edges, self.tree, self.n, len(offsets) - 1)
+        if found[5] >= 0:
+            raise ValueError(f"tree: the edges of tree {int(found[5])} do not form one tree (a cycle, or several components)")
+        self.variable, self.parent, self.pedge, self.child_first, self.tree_ptr, _ = found
+        states = np.diff(offsets)[self.variable]
+        self.ptr = np.concatenate([[0], np.cumsum(states)])
+        local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
+        self.coords = np.repeat(offsets[self.variable], states) + local
+        self.owner = np.repeat(np.repeat(np.arange(self.n), np.diff(self.tree_ptr)), states)
+
+    @property
+    def _structure(self) -> tuple[np.ndarray, ...]:
+        return self.ptr, self.tree_ptr, self.parent, self.pedge, self.child_first
+
+    def prepare(self, w: Mapping[str, np.ndarray]) -> EdgeCosts:
+        return EdgeCosts.of(self.blocks, w)
+
+    def solve(self, theta: np.ndarray, prepared: EdgeCosts) -> SlaveResult:
+        from gmlearn.slaves._forest_numba import minimise_forest
+
+        labels, value = np.empty(len(self.variable), np.int64), np.empty(self.n)
+        minimise_forest(theta, *self._structure, *prepared.arrays(), labels, value)
+        ind = np.zeros(len(self.coords))
+        ind[self.ptr[:-1] + labels] = 1.0
+        return SlaveResult(ind, value, labels)
+
+    def features(self, result: SlaveResult) -> Features:
+        ends = np.zeros((len(self.edges), 2), np.int64)
+        child = np.flatnonzero(self.parent >= 0)
+        flip = self.child_first[child].astype(np.int64)
+        ends[self.pedge[child], 1 - flip] = result.labels[child]
+        ends[self.pedge[child], flip] = result.labels[self.parent[child]]
+        total: Features = {}
+        begin = 0
+        for block in self.blocks:
+            for name, value in block.features(ends[begin:begin + len(block)]).items():
+                total[name] = total.get(name, 0.0) + value
+            begin += len(block)
+        return total
+
+    def take(self, index: np.ndarray) -> SlaveGroup:
+        renumber = np.full(self.n, -1)
+        renumber[index] = np.arange(len(index))
+        blocks, trees, begin = [], [], 0
+        for block in self.blocks:
+            tree = renumber[self.tree[begin:begin + len(block)]]
+            keep = np.flatnonzero(tree >= 0)
+            if len(keep):
+                blocks.append(block.take(keep))
+                trees.append(tree[keep])
+            begin += len(block)
+        return ForestGroup(blocks, np.concatenate(trees), len(index), self.offsets)
+
+    def min_marginals(self, theta: np.ndarray, prepared: EdgeCosts) -> np.ndarray:
+        """For each dual variable the minimum of its tree with that label fixed, (D,)."""
+        from gmlearn.slaves._forest_numba import min_marginals_forest
+
+        return min_marginals_forest(theta, *self._structure, *prepared.arrays())
+
+    def log_partition(self, theta: np.ndarray, prepared: EdgeCosts, temperature: float) -> SoftResult:
+        """Soft minima, marginals and expected features at a temperature."""
+        from gmlearn.slaves._forest_numba import soft_forest
+
+        states = np.diff(self.offsets)[self.edges]
+        sizes = states.prod(axis=1)
+        joint_ptr = np.cumsum(sizes) - sizes
+        joint, value = np.zeros(int(sizes.sum())), np.empty(self.n)
+        marginals = soft_forest(theta, *self._structure, *prepared.arrays()[:4], temperature, value, joint, joint_ptr)
+        return SoftResult(value, marginals, self._expected_features(joint, joint_ptr, states))
+
+    def _expected_features(self, joint: np.ndarray, joint_ptr: np.ndarray, states: np.ndarray) -> Features:
+        total: Features = {}
+        begin = 0
+        for block in self.blocks:
+            mine = slice(begin, begin + len(block))
+            begin += len(block)
+            if not block.segments():
+                continue
+            for shape in np.unique(states[mine], axis=0):
+                edge = np.flatnonzero((states[mine] == shape).all(axis=1))
+                position = joint_ptr[mine][edge][:, None] + np.arange(int(shape.prod()))
+                found = expected_features(block.take(edge), joint[position].reshape(-1, *shape))
+                for name, value in found.items():
+                    total[name] = total.get(name, 0.0) + value
+        return total
+
+    def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Pairwise energies (M,) of slot labels (S,), without theta."""
+        child = np.flatnonzero(self.parent >= 0)
+        flip = self.child_first[child].astype(np.int64)
+        ends = np.zeros((len(self.edges), 2), np.int64)
+        ends[self.pedge[child], 1 - flip] = labels[child]
+        ends[self.pedge[child], flip] = labels[self.parent[child]]
+        costs = EdgeCosts.of(self.blocks, w)
+        values = costs.scale * costs.values[costs.start + ends[:, 0] * costs.stride + ends[:, 1]]
+        return np.bincount(self.tree, values, self.n)
+
+    def __repr__(self) -> str:
+        return f"ForestGroup({self.n} trees, {len(self.edges)} edges)"
+
+
+class FreeGroup(SlaveGroup):
+    """Variables that no clique touches: each takes its cheapest label."""
+
+    def __init__(self, variables: np.ndarray, offsets: np.ndarray):
+        self.variables, self.offsets, self.n = np.asarray(variables, np.int64), offsets, len(variables)
+        states = np.diff(offsets)[self.variables]
+        self.ptr = np.concatenate([[0], np.cumsum(states)])
+        local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
+        self.coords = np.repeat(offsets[self.variables], states) + local
+        self.owner = np.repeat(np.arange(self.n), states)
+
+    def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:
+        value = np.minimum.reduceat(theta, self.ptr[:-1]) if self.n else np.zeros(0)
+        hit = np.flatnonzero(theta == np.repeat(value, np.diff(self.ptr)))
+        first = hit[np.searchsorted(hit, self.ptr[:-1])] if self.n else hit
+        ind = np.zeros(len(theta))
+        ind[first] = 1.0
+        return SlaveResult(ind, value, first - self.ptr[:-1])
+
+    def features(self, result: SlaveResult) -> Features:
+        return {}
+
+    def take(self, index: np.ndarray) -> SlaveGroup:
+        return FreeGroup(self.variables[index], self.offsets)
+
+    def min_marginals(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
+        """The costs themselves."""
+        return theta.copy()
+
+    def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
+        """Soft minima and marginals of single variables."""
+        low = np.minimum.reduceat(theta, self.ptr[:-1]) if self.n else np.zeros(0)
+        weight = np.exp(-(theta - np.repeat(low, np.diff(self.ptr))) / temperature)
+        norm = np.add.reduceat(weight, self.ptr[:-1]) if self.n else np.zeros(0)
+        return SoftResult(low - temperature * np.log(norm), weight / np.repeat(norm, np.diff(self.ptr)), {})
+
+    def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.zeros(self.n)
+
+    def __repr__(self) -> str:
+        return f"FreeGroup({self.n} variables)"

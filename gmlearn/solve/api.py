@@ -1,0 +1,78 @@
+"""``gm.solve``: MAP inference by the name of a solver, always with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_number
+from gmlearn.model.crf import CRF
+from gmlearn.registry import registry
+from gmlearn.solve.problem import MapSolver, Options, Problem
+from gmlearn.solve.result import Result
+
+
+class SolverRefusal(ValueError):
+    """A named solver cannot take the model."""
+
+
+def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_limit: float | None = None,
+          max_iter: int | None = None, seed: int = 0, *, tol: float = 1e-6, decomposition: Any = "auto", initial: Any = None,
+          **settings: Any) -> Result:
+    r"""Find a labelling of low energy, :math:`\arg\min_x E(x; w)`, and a lower bound that says how good it is.
+
+    Parameters
+    ----------
+    crf : the model.
+    weights : mapping name -> array for its weight segments; None if it has none.
+    solver : a registered name (see ``gmlearn plugins``) or a `MapSolver`.
+    time_limit : seconds; honoured within one round of the solver.
+    max_iter : rounds; None for the solver's own default.
+    tol : absolute gap below which the answer counts as optimal.
+    decomposition : name or object, for the solvers that use dual decomposition.
+    initial : labels (V,) to start from.
+    settings : what the named solver accepts besides, for example ``step="level"`` for ``dual-subgradient``.
+
+    Returns
+    -------
+    Result : labels, energy, bound, gap, status, solver, history.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> crf = gm.CRF(2, 2).add_unary([[0, 1], [1, 0]])
+    >>> r = gm.solve(crf)
+    >>> r.labels.tolist(), r.energy, r.gap
+    ([0, 1], 0.0, 0.0)
+    """
+    if not isinstance(crf, CRF):
+        raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
+    if isinstance(solver, str):
+        solver = registry.get("solver", solver)
+    if time_limit is not None:
+        check_number("time_limit", time_limit, low=0)
+    if max_iter is not None:
+        check_number("max_iter", max_iter, low=0, integer=True)
+    check_number("tol", tol, low=0)
+    unknown = [name for name in settings if name not in solver.settings]
+    if unknown:
+        raise TypeError(f"solver {solver.name!r} has no setting {unknown[0]!r}; it has {sorted(solver.settings) or 'none'}")
+    w = crf.check_weights(weights)
+    reason = solver.refuses(crf)
+    if reason is not None:
+        raise SolverRefusal(f"solver {solver.name!r} refuses {crf}: {reason}")
+    initial = None if initial is None else crf.check_labels(initial)
+    problem = Problem(crf, w, Options(time_limit, max_iter, tol, seed, decomposition, initial, settings))
+    if initial is not None:
+        problem.offer(initial, "initial")
+    if crf.n_vars == 0:
+        problem.offer(np.zeros(0, np.int64), "empty model")
+        problem.raise_bound(problem.energy)
+    else:
+        solver.run(problem)
+        if not solver.bounds and problem.bound == -np.inf:
+            from gmlearn.solve.dual import one_round_bound
+
+            one_round_bound(problem)
+    return problem.result(solver.name)

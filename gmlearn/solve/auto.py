@@ -1,0 +1,81 @@
+"""``solver="auto"``: the method that suits the structure, with the choice and its reason in the result."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+
+from gmlearn.model.crf import CRF
+from gmlearn.model.factors import FactorGraph
+from gmlearn.registry import registry
+from gmlearn.solve.elimination import Elimination, all_labels, elimination_order
+from gmlearn.solve.exact import ascend, finish, prune
+from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solve.tree import is_forest
+
+#: without a time limit the exact finish is tried only on remainders that take about a second
+QUICK = {"max_table": 2.0 ** 20, "max_total": 2.0 ** 24, "max_entries": 2.0e4}
+PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 29, "max_entries": 3.0e5}
+
+
+class Auto(MapSolver):
+    """Dispatch by structure.
+
+    A plugin's solver that claims the model; forests by dynamic programming; binary submodular models by max-flow (with
+    the extra `solvers`); small induced width by elimination; everything else by dual ascent (TRW-S, then BCFW), pruning
+    by reduced costs and an exact finish on what is left where that is small.
+    """
+
+    name = "auto"
+
+    def run(self, problem: Problem) -> None:
+        crf = problem.crf
+        for solver in registry.objects("solver"):
+            claims = getattr(solver, "claims", None)
+            if claims is not None and claims(crf, problem.w):
+                self._delegate(problem, solver, "it claims this model")
+                return
+        if is_forest(crf):
+            self._delegate(problem, registry.get("solver", "tree"), "the model is a forest")
+            return
+        if self._eliminate(problem):
+            return
+        dual = ascend(problem, share=0.4)
+        problem.notes.append("dual ascent, the model has cycles")
+        if problem.closed or problem.time_left <= 0:
+            return
+        limits = QUICK if problem.options.time_limit is None else PATIENT
+        allowed = prune(problem, dual)
+        if allowed is not None and self._has_tables(crf):
+            finish(problem, allowed, **limits)
+
+    def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:
+        problem.notes.append(f"{solver.name}: {reason}")
+        solver.run(problem)
+
+    def _has_tables(self, crf: CRF) -> bool:
+        return sum(len(b) * b.table_size() for b in crf.clique_blocks) <= 5e6
+
+    def _eliminate(self, problem: Problem) -> bool:
+        """Variable elimination at once, if it is about as cheap as a few rounds of anything else."""
+        crf = problem.crf
+        if crf.n_vars > 2000 or not self._has_tables(crf):
+            return False
+        graph = FactorGraph.of(crf, problem.w)
+        found = elimination_order(graph, graph.n_states, max_table=2.0 ** 16, max_total=2.0 ** 20)
+        if found is None:
+            return False
+        answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
+        if answer is None:
+            return False
+        problem.iterations = 1
+        problem.notes.append("elimination: the induced width is small")
+        problem.offer(answer[0], "elimination")
+        problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
+        return True
+
+
+def installed(module: str) -> bool:
+    """Can an optional package be imported?"""
+    return importlib.util.find_spec(module) is not None

@@ -1,0 +1,88 @@
+"""MAP by dual decomposition: the master drives slaves, labellings are decoded and polished on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gmlearn.decompose import decompose
+from gmlearn.decompose.base import Slaves
+from gmlearn.master import Dual, Round, ascend_bcfw, ascend_subgradient, make_step_rule
+from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
+from gmlearn.solve.polish import make_polisher
+from gmlearn.solve.problem import MapSolver, Problem
+
+
+def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: int, decode_every: int = 10, polisher=None,
+          stall: tuple[int, float] | None = None) -> None:
+    """Run a master until the problem says stop, it ends by itself, or it stalls.
+
+    Parameters
+    ----------
+    decode_every : rounds between decodings (growing: decoding is done at rounds 1, 2, 4, ... below it).
+    stall : (window, fraction): stop when the bound rises by less than `fraction` of the gap within `window` rounds.
+    """
+    polisher = polisher or make_polisher(problem)
+    recent: list[float] = []
+    last = None
+    for k, current in enumerate(rounds):
+        last = current
+        problem.iterations += 1
+        problem.raise_bound(current.bound)
+        agreed = current.disagreement == 0.0
+        if agreed or k % decode_every == 0 or (k < decode_every and k & (k - 1) == 0):
+            for labels in slaves.proposals(current.results, current.mean):
+                polisher(problem, labels, "agreement of all slaves" if agreed else "slaves' majority")
+            last = None
+        problem.log()
+        recent.append(problem.bound)
+        if problem.stop(max_iter):
+            break
+        if stall is not None and len(recent) > stall[0]:
+            if recent[-1] - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12):
+                break
+    if last is not None and not problem.closed:
+        for labels in slaves.proposals(last.results, last.mean):
+            polisher(problem, labels, "slaves' majority")
+
+
+def one_round_bound(problem: Problem) -> None:
+    """The bound of all slaves at zero multipliers."""
+    slaves = decompose(problem.crf, problem.options.decomposition)
+    problem.raise_bound(Dual(slaves, problem.w).round().bound)
+
+
+class DualSubgradient(MapSolver):
+    """Projected subgradient ascent of the dual, with a step rule by name: level (default), diminishing, constant, polyak."""
+
+    name = "dual-subgradient"
+    settings = ("step", "step_size", "target")
+
+    def run(self, problem: Problem) -> None:
+        options = problem.options
+        rule = make_step_rule(options.get("step", "level"), options.get("step_size", None), options.get("target", None))
+        slaves = decompose(problem.crf, options.decomposition)
+        drive(problem, slaves, ascend_subgradient(Dual(slaves, problem.w), rule), max_iter=1000)
+
+
+class BCFW(MapSolver):
+    """Block-coordinate Frank-Wolfe on the proximal dual: the robust choice, also for frustrated and high-order models."""
+
+    name = "bcfw"
+    settings = ("reach", "passes")
+
+    def run(self, problem: Problem) -> None:
+        options = problem.options
+        slaves = decompose(problem.crf, options.decomposition)
+        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=options.get("reach", 0.5), passes=options.get("passes", 8))
+        drive(problem, slaves, rounds, max_iter=400, decode_every=4)
+
+
+class MPLP(MapSolver):
+    """Max-product linear programming: block-coordinate ascent by min-marginals; never lowers the bound, may stall."""
+
+    name = "mplp"
+
+    def run(self, problem: Problem) -> None:
+        name = problem.options.decomposition
+        slaves = with_variable_slaves(decompose(problem.crf, "per-clique" if name == "auto" else name, "min_marginals"))
+        drive(problem, slaves, ascend_mplp(Dual(slaves, problem.w), problem.w), max_iter=500, stall=(20, 1e-7))

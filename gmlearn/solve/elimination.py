@@ -1,0 +1,193 @@
+"""Exact minimisation by variable elimination (min-sum), for models of small induced width."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from gmlearn.model.factors import FactorGraph
+from gmlearn.solve.problem import MapSolver, Problem
+
+#: entries of the largest table, and of all tables together (one byte of back-pointer each), that are tried
+MAX_TABLE, MAX_TOTAL = 2 ** 24, 2 ** 30
+
+
+def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
+    """The primal graph on the variables with more than one state left."""
+    near: list[set[int]] = [set() for _ in range(graph.n_vars)]
+    for f in range(graph.n_factors):
+        scope = [v for v in graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist() if domain[v] > 1]
+        for v in scope:
+            near[v].update(scope)
+    for v, s in enumerate(near):
+        s.discard(v)
+    return near
+
+
+def elimination_order(graph: FactorGraph, domain: np.ndarray, max_table: float = MAX_TABLE,
+                      max_total: float = MAX_TOTAL) -> tuple[list[int], float] | None:
+    """A greedy order (smallest resulting table first) and the number of table entries; None if a limit is passed."""
+    near = neighbours(graph, domain)
+    log = np.log(domain.astype(float))
+
+    def weight(v: int) -> float:
+        return float(log[v] + sum(log[u] for u in near[v]))
+
+    heap = [(weight(v), v) for v in range(graph.n_vars)]
+    heapq.heapify(heap)
+    current = {v: w for w, v in heap}
+    done: set[int] = set()
+    order, total = [], 0.0
+    while heap:
+        w, v = heapq.heappop(heap)
+        if v in done or w != current[v]:
+            continue
+        total += float(np.exp(w))
+        if np.exp(w) > max_table or total > max_total:
+            return None
+        done.add(v)
+        order.append(v)
+        scope = near[v]
+        for u in scope:
+            near[u] |= scope
+            near[u] -= {u, v}
+        for u in scope:
+            current[u] = weight(u)
+            heapq.heappush(heap, (current[u], u))
+        near[v] = set()
+    return order, total
+
+
+class Elimination:
+    """Eliminate variables in order, keeping only back-pointers; then read the optimum off backwards.
+
+    Parameters
+    ----------
+    allowed : list of int arrays, the labels that each variable may still take.
+    """
+
+    def __init__(self, graph: FactorGraph, allowed: list[np.ndarray], order: list[int]):
+        self.allowed, self.order = allowed, order
+        self.rank = np.empty(graph.n_vars, np.int64)
+        self.rank[order] = np.arange(len(order))
+        self.buckets: list[list[tuple[list[int], np.ndarray]]] = [[] for _ in order]
+        self.constant = 0.0
+        for v in range(graph.n_vars):
+            costs = graph.unary[graph.offsets[v]:graph.offsets[v + 1]][allowed[v]]
+            self.buckets[self.rank[v]].append(([v], costs))
+        for f in range(graph.n_factors):
+            scope = graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist()
+            self._add(scope, graph.table(f)[np.ix_(*[allowed[v] for v in scope])])
+
+    def _add(self, scope: list[int], table: np.ndarray) -> None:
+        """File a table under the first of its variables to be eliminated; single-state variables drop out."""
+        keep = [i for i, n in enumerate(table.shape) if n > 1]
+        if not keep and scope:
+            self.constant += float(table.ravel()[0])
+            return
+        scope = [scope[i] for i in keep]
+        table = table.reshape([table.shape[i] for i in keep])
+        by_rank = sorted(range(len(scope)), key=lambda i: self.rank[scope[i]])
+        table, scope = table.transpose(by_rank), [scope[i] for i in by_rank]
+        self.buckets[self.rank[scope[0]]].append((scope, table))
+
+    def run(self, problem: Problem | None = None) -> tuple[np.ndarray, float] | None:
+        """(labels, minimum), or None when the problem's time is over."""
+        back: list[tuple[list[int], np.ndarray]] = []
+        for k, v in enumerate(self.order):
+            if problem is not None and problem.time_left <= 0:
+                return None
+            scope = sorted({u for s, _ in self.buckets[k] for u in s}, key=lambda u: self.rank[u])
+            axis = {u: i for i, u in enumerate(scope)}
+            total = np.zeros([len(self.allowed[u]) for u in scope])
+            for s, table in self.buckets[k]:
+                shape = [1] * len(scope)
+                for u, n in zip(s, table.shape):
+                    shape[axis[u]] = n
+                total += table.reshape(shape)  # scopes are sorted by rank, so axes are in order
+            self.buckets[k] = []
+            best = total.argmin(axis=0)
+            back.append((scope[1:], best.astype(np.uint8 if len(self.allowed[v]) <= 256 else np.int32)))
+            message = np.take_along_axis(total, best[None], axis=0)[0]
+            if scope[1:]:
+                self._add(scope[1:], message)
+            else:
+                self.constant += float(message)
+        labels = np.zeros(len(self.order), np.int64)
+        position = np.zeros(len(self.order), np.int64)
+        for k in range(len(self.order) - 1, -1, -1):
+            v = self.order[k]
+            scope, best = back[k]
+            position[v] = best[tuple(position[u] for u in scope)]
+            labels[v] = self.allowed[v][position[v]]
+        return labels, self.constant
+
+
+def all_labels(graph: FactorGraph) -> list[np.ndarray]:
+    """Every label of every variable."""
+    return [np.arange(n) for n in graph.n_states.tolist()]
+
+
+class VariableElimination(MapSolver):
+    """Exact by eliminating one variable after the other; cost exponential in the induced width only."""
+
+    name = "elimination"
+
+    def refuses(self, crf) -> str | None:
+        from gmlearn.potentials.base import MAX_TABLE_ENTRIES
+
+        large = [b for b in crf.clique_blocks if b.table_size() > MAX_TABLE_ENTRIES]
+        return f"{large[0]} has no table" if large else None
+
+    def run(self, problem: Problem) -> None:
+        graph = FactorGraph.of(problem.crf, problem.w)
+        found = elimination_order(graph, graph.n_states)
+        if found is None:
+            raise ValueError(f"solver 'elimination': the induced width of {problem.crf} is too large "
+                             f"(a table would pass {MAX_TABLE} entries); use 'exact' or 'auto'")
+        problem.iterations = 1
+        answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
+        if answer is not None:
+            problem.offer(answer[0], "elimination")
+            problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
+
+
+class BruteForce(MapSolver):
+    """Every labelling, one after the other: the specification of all other solvers. At most `limit` labellings."""
+
+    name = "brute-force"
+    limit = 2_000_000
+
+    def refuses(self, crf) -> str | None:
+        n = float(np.prod(crf.n_states.astype(float)))
+        return None if n <= self.limit else f"{n:.3g} labellings > {self.limit}"
+
+    def run(self, problem: Problem) -> None:
+        crf = problem.crf
+        total = int(np.prod(crf.n_states))
+        unary = crf.unary_costs(problem.w)
+        best, best_index = np.inf, 0
+        chunk = max(1, 200_000 // max(1, crf.n_vars))
+        for first in range(0, total, chunk):
+            index = np.arange(first, min(first + chunk, total))
+            x = np.stack(np.unravel_index(index, crf.n_states.tolist()), axis=1)
+            energy = unary[crf.offsets[:-1] + x].sum(axis=1)
+            for block in crf.clique_blocks:
+                many = block.take(np.tile(np.arange(len(block)), len(index)))
+                labels = x[:, block.members].ravel()
+                energy += many.energy(many.shape_members(labels), problem.w).reshape(len(index), -1).sum(axis=1)
+            k = int(energy.argmin())
+            if energy[k] < best:
+                best, best_index = float(energy[k]), int(index[k])
+            problem.iterations += 1
+            if problem.time_left <= 0 and first + chunk < total:
+                break
+        else:
+            problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
+            problem.raise_bound(problem.energy)
+            return
+        problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
+        from gmlearn.solve.dual import one_round_bound
+
+        one_round_bound(problem)

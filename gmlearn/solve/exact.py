@@ -1,0 +1,151 @@
+"""Exact answers: dual ascent, pruning by reduced costs, then elimination or integer programming on what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gmlearn.decompose import decompose
+from gmlearn.master import Dual, ascend_bcfw
+from gmlearn.model.crf import CRF
+from gmlearn.model.factors import FactorGraph
+from gmlearn.slaves import ForestGroup, SlaveGroup
+from gmlearn.solve.dual import drive
+from gmlearn.solve.elimination import Elimination, elimination_order
+from gmlearn.solve.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
+from gmlearn.solve.polish import make_polisher
+from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solve.trws import GridMessages, PairwiseMessages, make_messages, run_trws, trws_refuses
+
+
+def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMessages) -> Dual:
+    """The TRW-S state (after one more sweep) as multipliers of the chain slaves, without loss of bound.
+
+    A chain has the messages along its own edges taken out at the variable they go to: lam = mean over chains - own.
+    Only one direction is stored at a time, so the forward messages are read before the backward pass replaces them.
+    """
+    slaves = decompose(problem.crf, "chains")
+    dual = Dual(slaves, problem.w)
+    lam = np.zeros(len(dual.coords))
+    for forward in (True, False):
+        messages.half(forward)
+        _take_out(lam[slaves.slices[0]], slaves.groups[0], problem.crf.n_states, messages.stored(not forward), not forward)
+    dual.lam = dual.centred(lam)
+    return dual
+
+
+def _take_out(lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, message: np.ndarray, to_lower: bool) -> None:
+    """Subtract each edge's message at the slot of the variable that it goes to."""
+    assert isinstance(forest, ForestGroup)
+    message = np.where(np.isfinite(message), message, 0.0)
+    target = forest.edges.min(axis=1) if to_lower else forest.edges.max(axis=1)
+    size = n_states[target]
+    begin = np.cumsum(size) - size
+    child = np.flatnonzero(forest.parent >= 0)
+    edge = forest.pedge[child]
+    slot = np.where(forest.variable[child] == target[edge], child, forest.parent[child])
+    n = size[edge]
+    step = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+    np.add.at(lam, np.repeat(forest.ptr[slot], n) + step, -message[np.repeat(begin[edge], n) + step])
+
+
+def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual:
+    """Raise the bound with the method that suits the structure, for at most `share` of the time; returns the dual state.
+
+    Pairwise models: TRW-S until it stalls, then BCFW on chains from its messages. Others: BCFW on chains and cliques.
+    """
+    limit = problem.options.time_limit
+    polisher = make_polisher(problem)
+    hold = problem.options.time_limit
+    if limit is not None:
+        problem.options.time_limit = problem.elapsed + share * max(problem.time_left, 0.0)
+    if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
+        messages = make_messages(problem.crf, problem.w)
+        run_trws(problem, messages, polisher, max_iter=300, stall=(10, patience))
+        dual = chains_from_messages(problem, messages)
+    else:
+        dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)
+    if not problem.stop():
+        drive(problem, dual.slaves, ascend_bcfw(dual, problem.w), max_iter=1000, decode_every=8, polisher=polisher,
+              stall=(10, patience))
+    problem.options.time_limit = hold
+    return dual
+
+
+def prune(problem: Problem, dual: Dual) -> np.ndarray | None:
+    """bool (n_coords,): labels that a better labelling may still use; None if the slaves cannot tell."""
+    if problem.labels is None or not np.isfinite(problem.energy):
+        return None
+    reduced = dual.min_marginals()
+    if reduced is None:
+        return None
+    bound = dual.round().bound
+    allowed = bound + reduced <= problem.energy + 1e-9 * max(1.0, abs(problem.energy))
+    allowed[problem.crf.offsets[:-1] + problem.labels] = True
+    return allowed & np.isfinite(dual.slaves.unary(problem.w))
+
+
+def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: float, max_entries: float) -> None:
+    """Solve the model on the allowed labels exactly, by elimination or by HiGHS, if it is small enough."""
+    crf = problem.crf
+    graph = FactorGraph.of(crf, problem.w)
+    labels = [np.flatnonzero(allowed[crf.offsets[v]:crf.offsets[v + 1]]) for v in range(crf.n_vars)]
+    domain = np.array([len(a) for a in labels])
+    if (domain == 0).any():  # no labelling within the allowed ones: the incumbent is optimal
+        problem.raise_bound(problem.energy)
+        return
+    left = int((domain > 1).sum())
+    order = elimination_order(graph, domain, max_table, max_total)
+    if order is not None:
+        answer = Elimination(graph, labels, order[0]).run(problem)
+        if answer is not None:
+            problem.notes.append(f"elimination of the {left} variables that pruning left")
+            problem.offer(answer[0], "elimination")
+            problem.raise_bound(problem.energy)
+        return
+    sizes = np.multiply.reduceat(domain[graph.scope].astype(float), graph.indptr[:-1]) if graph.n_factors else np.zeros(0)
+    if sizes.sum() > max_entries:
+        problem.notes.append(f"{left} variables and {sizes.sum():.3g} table entries left after pruning: too many for HiGHS")
+        return
+    problem.notes.append(f"HiGHS on the {left} variables that pruning left")
+    integer_program(problem, graph, allowed)
+
+
+def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -> None:
+    """HiGHS's branch and bound on the allowed labels; only the labels' columns are integer."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    polytope = LocalPolytope.of(graph, allowed)
+    integer = np.zeros(len(polytope.cost))
+    integer[:int(allowed.sum())] = 1
+    options: dict[str, float] = {"mip_rel_gap": 0.0}
+    if problem.time_left < np.inf:
+        options["time_limit"] = max(problem.time_left, 0.01)
+    answer = milp(polytope.cost, integrality=integer, bounds=Bounds(0, 1), options=options,
+                  constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right))
+    if answer.x is not None:
+        problem.offer(labels_from_marginals(problem.crf, polytope, answer.x), "HiGHS")
+    if answer.status == 0:
+        problem.raise_bound(problem.energy)
+    elif answer.status == 2:  # nothing better within the allowed labels, or no labelling at all
+        problem.raise_bound(problem.energy if np.isfinite(problem.energy) else np.inf)
+    elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
+        problem.raise_bound(min(problem.energy, answer.mip_dual_bound))
+
+
+class Exact(MapSolver):
+    """Proves optimality: dual ascent, pruning by reduced costs, then variable elimination or HiGHS's MILP on the rest."""
+
+    name = "exact"
+
+    def refuses(self, crf: CRF) -> str | None:
+        size = sum(len(b) * b.table_size() for b in crf.clique_blocks)
+        return None if size <= MAX_ENTRIES else f"{size:.3g} table entries > {MAX_ENTRIES}"
+
+    def run(self, problem: Problem) -> None:
+        dual = ascend(problem, share=0.35, patience=1e-2)
+        if problem.closed or problem.time_left <= 0:
+            return
+        allowed = prune(problem, dual)
+        if allowed is None:
+            allowed = np.isfinite(problem.crf.unary_costs(problem.w))
+        finish(problem, allowed, max_table=2 ** 24, max_total=2 ** 29, max_entries=MAX_ENTRIES)

@@ -1,0 +1,173 @@
+"""Solvers from other libraries (the extra `solvers`): max-flow, alpha-expansion, toulbar2.
+
+Whatever they answer is evaluated by our own model, and nothing but a proof raises the bound.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+
+import numpy as np
+
+from gmlearn.decompose.base import is_edge_block
+from gmlearn.model.crf import CRF
+from gmlearn.model.factors import FactorGraph
+from gmlearn.slaves import EdgeCosts
+from gmlearn.solve.polish import Polisher, unary_labels
+from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solve.trws import make_messages, run_trws, trws_refuses
+
+
+def _missing(module: str, package: str) -> str | None:
+    if importlib.util.find_spec(module) is not None:
+        return None
+    return f"needs the package {package}: python -m pip install 'gmlearn[solvers]'"
+
+
+def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Edges (E, 2) and their tables (E, 2, 2) of a binary pairwise model."""
+    blocks = crf.clique_blocks
+    edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+    c = EdgeCosts.of(blocks, w)
+    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    position = c.start[:, None] + a * c.stride[:, None] + b
+    return edges, (c.scale[:, None] * c.values[position]).reshape(-1, 2, 2) if len(edges) else np.zeros((0, 2, 2))
+
+
+def graph_cut(edges: np.ndarray, tables: np.ndarray, unary: np.ndarray) -> np.ndarray:
+    """Minimiser (V,) of a submodular binary energy: unary (V, 2), tables (E, 2, 2), by max-flow."""
+    import maxflow
+
+    n = len(unary)
+    graph = maxflow.Graph[float](n, len(edges))
+    nodes = graph.add_nodes(n)
+    # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C, D]]
+    top, low = tables[:, 0, 0], tables[:, 1, 1]
+    right, left = tables[:, 0, 1], tables[:, 1, 0]
+    one = unary[:, 1] - unary[:, 0]
+    one = one + np.bincount(edges[:, 0], left - top, n) + np.bincount(edges[:, 1], low - left, n) if len(edges) else one
+    if len(edges):
+        graph.add_edges(edges[:, 0], edges[:, 1], np.maximum(right + left - top - low, 0.0), np.zeros(len(edges)))
+    # a node on the sink side is 1; the arc from the source is cut then
+    graph.add_grid_tedges(nodes, np.maximum(one, 0.0), np.maximum(-one, 0.0))
+    graph.maxflow()
+    return graph.get_grid_segments(nodes).astype(np.int64)
+
+
+class MaxFlow(MapSolver):
+    """Binary submodular models, exactly, by max-flow (PyMaxflow)."""
+
+    name = "maxflow"
+
+    def refuses(self, crf: CRF) -> str | None:
+        missing = _missing("maxflow", "PyMaxflow")
+        if missing:
+            return missing
+        if (crf.n_states > 2).any() or not all(is_edge_block(b) for b in crf.clique_blocks):
+            return "only binary variables and edges"
+        return None
+
+    def claims(self, crf: CRF, w: Mapping[str, np.ndarray]) -> bool:
+        """Binary, pairwise, finite and submodular, with the package installed."""
+        if self.refuses(crf) is not None or (crf.n_states != 2).any() or not crf.clique_blocks:
+            return False
+        _, tables = binary_edges(crf, w)
+        finite = np.isfinite(tables).all() and np.isfinite(crf.unary).all()
+        return bool(finite and (tables[:, 0, 0] + tables[:, 1, 1] <= tables[:, 0, 1] + tables[:, 1, 0] + 1e-12).all())
+
+    def run(self, problem: Problem) -> None:
+        if not self.claims(problem.crf, problem.w):
+            raise ValueError(f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'")
+        edges, tables = binary_edges(problem.crf, problem.w)
+        labels = graph_cut(edges, tables, problem.crf.unary_costs(problem.w).reshape(-1, 2))
+        problem.iterations = 1
+        problem.offer(labels, "max-flow")
+        problem.raise_bound(problem.energy)
+
+
+class AlphaExpansion(MapSolver):
+    """Alpha-expansion moves by max-flow for metric pairwise models; the bound comes from a few sweeps of TRW-S."""
+
+    name = "alpha-expansion"
+
+    def refuses(self, crf: CRF) -> str | None:
+        missing = _missing("maxflow", "PyMaxflow")
+        if missing:
+            return missing
+        if not crf.uniform:
+            return "the variables have different numbers of states"
+        return trws_refuses(crf)
+
+    def run(self, problem: Problem) -> None:
+        crf = problem.crf
+        edges = np.concatenate([b.variables for b in crf.clique_blocks]) if crf.clique_blocks else np.zeros((0, 2), np.int64)
+        costs = EdgeCosts.of(crf.clique_blocks, problem.w)
+        unary = crf.unary_costs(problem.w).reshape(crf.n_vars, -1)
+
+        def edge_cost(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            return costs.scale * costs.values[costs.start + a * costs.stride + b]
+
+        x = problem.labels.copy() if problem.labels is not None else unary_labels(problem)
+        problem.offer(x, "unary optimum")
+        for _ in range(problem.options.max_iter or 20):
+            before = problem.energy
+            for label in range(unary.shape[1]):
+                x = self._expand(problem, x, label, edges, edge_cost, unary)
+                if problem.time_left <= 0:
+                    break
+            problem.iterations += 1
+            problem.log()
+            if problem.energy >= before or problem.time_left <= 0:
+                break
+        run_trws(problem, make_messages(crf, problem.w), Polisher(problem), max_iter=20)
+
+    def _expand(self, problem: Problem, x: np.ndarray, label: int, edges: np.ndarray, edge_cost, unary: np.ndarray) -> np.ndarray:
+        alpha = np.full(len(edges), label)
+        tables = np.empty((len(edges), 2, 2))
+        first, second = x[edges[:, 0]], x[edges[:, 1]]
+        tables[:, 0, 0], tables[:, 0, 1] = edge_cost(first, second), edge_cost(first, alpha)
+        tables[:, 1, 0], tables[:, 1, 1] = edge_cost(alpha, second), edge_cost(alpha, alpha)
+        # where the costs are no metric the move is truncated; the energy check below keeps it a descent
+        tables[:, 0, 0] = np.minimum(tables[:, 0, 0], tables[:, 0, 1] + tables[:, 1, 0] - tables[:, 1, 1])
+        n = len(x)
+        move = graph_cut(edges, tables, np.stack([unary[np.arange(n), x], unary[:, label]], axis=1))
+        moved = np.where(move == 1, label, x)
+        return moved if problem.offer(moved, "alpha-expansion") else x
+
+
+class Toulbar2(MapSolver):
+    """Exact search by pytoulbar2; its answer is re-evaluated, and only a finished search counts as a proof."""
+
+    name = "toulbar2"
+
+    def refuses(self, crf: CRF) -> str | None:
+        return _missing("pytoulbar2", "pytoulbar2")
+
+    def run(self, problem: Problem) -> None:
+        import pytoulbar2
+
+        graph = FactorGraph.of(problem.crf, problem.w)
+        tables = [graph.unary[graph.offsets[v]:graph.offsets[v + 1]] for v in range(graph.n_vars)]
+        tables += [graph.table(f).ravel() for f in range(graph.n_factors)]
+        scopes = [[v] for v in range(graph.n_vars)] + np.split(graph.scope, graph.indptr[1:-1])
+        top = 1.0 + sum(float(np.ptp(t[np.isfinite(t)])) if np.isfinite(t).any() else 0.0 for t in tables)
+        digits = int(np.clip(np.floor(16.0 - np.log10(top)), 0, 12))  # costs are kept as 64-bit integers
+        network = pytoulbar2.CFN(top, resolution=digits, seed=problem.options.seed + 1)
+        for v, n in enumerate(graph.n_states.tolist()):
+            network.AddVariable(f"x{v}", range(n))
+        shift = sum(self._add(network, list(s), t, top) for s, t in zip(scopes, tables))
+        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 0
+        answer = network.Solve(timeLimit=limit)
+        problem.iterations = 1
+        if answer is not None:
+            problem.offer(np.array(answer[0], np.int64), "toulbar2")
+        # every table is rounded to the resolution, so its bound holds up to half a unit for each
+        problem.raise_bound(shift + network.GetDDualBound() - len(tables) * 10.0 ** -digits)
+
+    def _add(self, network, scope: list[int], table: np.ndarray, top: float) -> float:
+        """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities); returns the shift."""
+        low = float(table[np.isfinite(table)].min(initial=np.inf))
+        low = 0.0 if not np.isfinite(low) else low
+        network.AddFunction([f"x{v}" for v in scope], np.where(np.isfinite(table), table - low, top).tolist())
+        return low

@@ -1,0 +1,129 @@
+"""The local-polytope relaxation as a linear program (HiGHS), and the integer program on what pruning leaves of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gmlearn.decompose.base import Slaves, clique_groups, with_free_variables
+from gmlearn.master import Dual
+from gmlearn.model.crf import CRF
+from gmlearn.model.factors import FactorGraph, blocks_by_size
+from gmlearn.solve.polish import make_polisher
+from gmlearn.solve.problem import MapSolver, Problem
+
+#: table entries beyond which a linear program is refused
+MAX_ENTRIES = 5_000_000
+
+
+@dataclass(frozen=True)
+class LocalPolytope:
+    """min c.mu over marginals mu: one variable per allowed label and per allowed joint state of each clique.
+
+    cost (n,).   rows, columns, entries, right : equality constraints.   label : int (n_coords,), the column of each label
+    or -1.   constraint : int (S_labels,), the row that ties each (clique member, label) to the label, -1 if absent.
+    """
+
+    cost: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    entries: np.ndarray
+    right: np.ndarray
+    label: np.ndarray
+    constraint: np.ndarray
+
+    @classmethod
+    def of(cls, graph: FactorGraph, allowed: np.ndarray) -> LocalPolytope:
+        """The polytope on the labels with ``allowed[coord]``."""
+        n_labels = int(allowed.sum())
+        label = np.full(len(allowed), -1)
+        label[allowed] = np.arange(n_labels)
+        owner = np.repeat(np.arange(graph.n_vars), graph.n_states)[allowed]
+        cost = [graph.unary[allowed]]
+        rows, columns, entries = [owner], [np.arange(n_labels)], [np.ones(n_labels)]
+        n_rows, n_columns = graph.n_vars, n_labels
+        sizes = graph.n_states[graph.scope]
+        slot_ptr = np.concatenate([[0], np.cumsum(sizes)])
+        constraint = np.full(int(slot_ptr[-1]), -1)
+        for f in range(graph.n_factors):
+            lo, hi = int(graph.indptr[f]), int(graph.indptr[f + 1])
+            scope = graph.scope[lo:hi]
+            keep = [np.flatnonzero(allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in scope.tolist()]
+            table = graph.table(f)[np.ix_(*keep)]
+            joint = np.argwhere(np.isfinite(table))
+            here = n_columns + np.arange(len(joint))
+            cost.append(table[tuple(joint.T)])
+            for i, v in enumerate(scope.tolist()):
+                row = n_rows + np.arange(len(keep[i]))
+                constraint[slot_ptr[lo + i] + keep[i]] = row
+                rows += [n_rows + joint[:, i], row]
+                columns += [here, label[graph.offsets[v] + keep[i]]]
+                entries += [np.ones(len(joint)), -np.ones(len(keep[i]))]
+                n_rows += len(keep[i])
+            n_columns += len(joint)
+        right = np.zeros(n_rows)
+        right[:graph.n_vars] = 1.0
+        return cls(np.concatenate(cost), np.concatenate(rows), np.concatenate(columns), np.concatenate(entries), right, label,
+                   constraint)
+
+    def matrix(self):
+        """The constraint matrix, sparse."""
+        from scipy.sparse import csc_array
+
+        return csc_array((self.entries, (self.rows, self.columns)), shape=(len(self.right), len(self.cost)))
+
+
+def labels_from_marginals(crf: CRF, polytope: LocalPolytope, mu: np.ndarray) -> np.ndarray:
+    """The label of largest marginal of each variable."""
+    value = np.where(polytope.label >= 0, mu[np.maximum(polytope.label, 0)], -1.0)
+    top = np.repeat(np.maximum.reduceat(value, crf.offsets[:-1]), crf.n_states)
+    hit = np.flatnonzero(value == top)
+    return hit[np.searchsorted(hit, crf.offsets[:-1])] - crf.offsets[:-1]
+
+
+def allowed_labels(graph: FactorGraph) -> np.ndarray:
+    """bool (n_coords,): labels that no unary cost forbids."""
+    return np.isfinite(graph.unary)
+
+
+class LinearProgram(MapSolver):
+    """The local-polytope LP by HiGHS. Its dual solution is turned into multipliers, so that the bound is our own."""
+
+    name = "lp"
+
+    def refuses(self, crf: CRF) -> str | None:
+        size = sum(len(b) * b.table_size() for b in crf.clique_blocks)
+        return None if size <= MAX_ENTRIES else f"{size:.3g} table entries > {MAX_ENTRIES}"
+
+    def run(self, problem: Problem) -> None:
+        from scipy.optimize import linprog
+
+        graph = FactorGraph.of(problem.crf, problem.w)
+        polytope = LocalPolytope.of(graph, allowed_labels(graph))
+        options = {} if problem.time_left == np.inf else {"time_limit": max(problem.time_left, 0.01)}
+        answer = linprog(polytope.cost, A_eq=polytope.matrix(), b_eq=polytope.right, bounds=(0, None), method="highs",
+                         options=options)
+        problem.iterations = 1
+        if answer.status == 2:
+            problem.raise_bound(np.inf)
+            return
+        if answer.x is not None:
+            make_polisher(problem)(problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding")
+        self._certify(problem, polytope, answer)
+
+    def _certify(self, problem: Problem, polytope: LocalPolytope, answer) -> None:
+        """Evaluate the dual at HiGHS's multipliers: a bound that does not rest on the LP solver's tolerances."""
+        crf = problem.crf
+        slaves = Slaves(crf, with_free_variables(crf, clique_groups(crf, blocks_by_size(crf), None)))
+        dual = Dual(slaves, problem.w)
+        problem.raise_bound(dual.round().bound)
+        if answer.x is None:
+            return
+        theta = np.zeros(len(dual.coords))
+        rows = polytope.constraint  # in the order of the cliques' dual variables; free variables come after them
+        # row sum(mu_c) - mu_v(l) = 0 with multiplier y: the clique pays -y and the variable +y
+        theta[:len(rows)] = np.where(rows >= 0, -answer.eqlin.marginals[np.maximum(rows, 0)], 0.0)
+        missing = slaves.unary(problem.w) - np.bincount(dual.coords, theta, slaves.n_coords)
+        share = missing / np.maximum(slaves.count, 1.0)
+        problem.raise_bound(dual.round(theta=theta + share[dual.coords]).bound)

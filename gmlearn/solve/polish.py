@@ -1,0 +1,177 @@
+"""Local search that improves a labelling: ICM and chain-ICM, as solvers and as the last step of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gmlearn.decompose.builtin import assign_chains
+from gmlearn.model.crf import CRF
+from gmlearn.model.factors import FactorGraph
+from gmlearn.solve.problem import MapSolver, Problem
+
+
+class Polisher:
+    """Improves labellings of one model by ICM, and by chain-ICM where there are edges."""
+
+    def __init__(self, problem: Problem):
+        self.graph = FactorGraph.of(problem.crf, problem.w)
+        g = self.graph
+        self._arrays = (g.offsets, g.unary, *g.adjacency, g.owner, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
+        self._order = np.arange(g.n_vars)
+        self._chains: tuple[np.ndarray, ...] | None = None
+
+    def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False) -> np.ndarray:
+        """Sweeps of single-variable moves until nothing changes."""
+        from gmlearn.solve._icm_numba import icm_sweep
+
+        x = np.array(x, np.int64)
+        for _ in range(sweeps):
+            if icm_sweep(self._order, x, *self._arrays) == 0 or deadline():
+                break
+        return x
+
+    def chain_icm(self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False) -> np.ndarray:
+        """Sweeps that re-optimise one chain at a time, exactly, until nothing changes."""
+        from gmlearn.solve._icm_numba import chain_sweep
+
+        x = np.array(x, np.int64)
+        if self._chains is None:
+            self._chains = self._find_chains()
+        if len(self._chains[0]) > 1:
+            for _ in range(sweeps):
+                if chain_sweep(*self._chains, x, *self._arrays) == 0 or deadline():
+                    break
+        return x
+
+    def _find_chains(self) -> tuple[np.ndarray, ...]:
+        """(ptr, variables, factors) of the edge-disjoint chains over all edges."""
+        g = self.graph
+        edge = np.flatnonzero(np.diff(g.indptr) == 2)
+        if len(edge) == 0:
+            return np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
+        chain = assign_chains(ends, g.n_vars)
+        low, high = ends.min(axis=1), ends.max(axis=1)
+        order = np.lexsort((low, chain))
+        first = np.flatnonzero(np.concatenate([[True], np.diff(chain[order]) > 0]))
+        length = np.diff(np.concatenate([first, [len(order)]]))
+        ptr = np.concatenate([[0], np.cumsum(length + 1)])
+        variables, factors = np.empty(ptr[-1], np.int64), np.zeros(ptr[-1], np.int64)
+        position = np.arange(len(order)) + np.repeat(np.arange(len(first)), length)
+        variables[position], factors[position] = low[order], edge[order]
+        variables[ptr[1:] - 1] = high[order[first + length - 1]]
+        return ptr, variables, factors
+
+    def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
+        """Offer `x` as it is, and improved."""
+        problem.offer(x, source)
+        better = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
+        problem.offer(self.icm(better, deadline=lambda: problem.time_left <= 0), f"{source}, chain-ICM")
+
+
+class BlockPolisher:
+    """ICM through block energies only, for models with cliques too large for tables.
+
+    Variables are split into sets that share no clique; a set tries one label after the other, all its variables at once.
+    """
+
+    def __init__(self, problem: Problem):
+        from gmlearn.slaves._colouring_numba import greedy_colouring
+
+        crf = problem.crf
+        self.crf, self.w = crf, problem.w
+        self.unary = crf.unary_costs(problem.w)
+        scope = np.concatenate([b.members for b in crf.clique_blocks])
+        sizes = np.concatenate([np.diff(b.indptr) for b in crf.clique_blocks])
+        clique = np.repeat(np.arange(len(sizes)), sizes)
+        order = np.argsort(scope, kind="stable")
+        ptr = np.searchsorted(scope[order], np.arange(crf.n_vars + 1))
+        colour = greedy_colouring(clique[order], ptr, len(sizes))
+        self.sets = [np.flatnonzero(colour == c) for c in range(int(colour.max(initial=-1)) + 1)]
+
+    def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
+        """Offer `x` as it is, and improved by ICM."""
+        problem.offer(x, source)
+        x = np.array(x, np.int64)
+        for _ in range(20):
+            if not self._sweep(problem, x):
+                break
+        problem.offer(x, f"{source}, ICM")
+
+    def _sweep(self, problem: Problem, x: np.ndarray) -> bool:
+        changed = False
+        for variables in self.sets:
+            if problem.time_left <= 0:
+                return False
+            costs = np.full((len(variables), int(self.crf.n_states[variables].max())), np.inf)
+            for label in range(costs.shape[1]):
+                can = self.crf.n_states[variables] > label
+                trial = x.copy()
+                trial[variables[can]] = label
+                costs[can, label] = self._local_costs(trial, variables[can])
+            best = costs.argmin(axis=1)
+            own = costs[np.arange(len(variables)), x[variables]]
+            move = costs[np.arange(len(variables)), best] < own
+            x[variables[move]] = best[move]
+            changed |= bool(move.any())
+        return changed
+
+    def _local_costs(self, x: np.ndarray, variables: np.ndarray) -> np.ndarray:
+        """Energy of the terms at each of `variables`, which share no clique."""
+        place = np.full(self.crf.n_vars, -1)
+        place[variables] = np.arange(len(variables))
+        total = self.unary[self.crf.offsets[variables] + x[variables]].copy()
+        for block in self.crf.clique_blocks:
+            member = place[block.members]
+            clique = np.repeat(np.arange(len(block)), np.diff(block.indptr))
+            hit = member >= 0
+            energy = block.energy(block.gather(x), self.w)
+            np.add.at(total, member[hit], energy[clique[hit]])
+        return total
+
+
+def make_polisher(problem: Problem) -> Polisher | BlockPolisher:
+    """The compiled polisher where all cliques have tables, else the one on block energies."""
+    crf = problem.crf
+    size = sum(b.table_size() * len(b) for b in crf.clique_blocks if b.arity > 2)
+    return Polisher(problem) if size <= 5e6 else BlockPolisher(problem)
+
+
+class ICM(MapSolver):
+    """Iterated conditional modes: single-variable moves from the unary optimum. Fast, no bound of its own."""
+
+    name = "icm"
+    bounds = False
+
+    def run(self, problem: Problem) -> None:
+        start = problem.labels if problem.labels is not None else unary_labels(problem)
+        polisher = make_polisher(problem)
+        problem.iterations = 1
+        if isinstance(polisher, Polisher):
+            problem.offer(polisher.icm(start, deadline=lambda: problem.time_left <= 0), "ICM")
+        else:
+            polisher(problem, start, "unary optimum")
+
+
+class ChainICM(MapSolver):
+    """ICM that re-optimises whole chains exactly. No bound of its own."""
+
+    name = "chain-icm"
+    bounds = False
+
+    def refuses(self, crf: CRF) -> str | None:
+        return None if any(b.arity == 2 for b in crf.clique_blocks) else "the model has no edges, use 'icm'"
+
+    def run(self, problem: Problem) -> None:
+        start = problem.labels if problem.labels is not None else unary_labels(problem)
+        problem.iterations = 1
+        make_polisher(problem)(problem, start, "unary optimum")
+
+
+def unary_labels(problem: Problem) -> np.ndarray:
+    """Each variable's cheapest label by its unary cost alone."""
+    crf = problem.crf
+    costs = crf.unary_costs(problem.w)
+    low = np.minimum.reduceat(costs, crf.offsets[:-1])
+    hit = np.flatnonzero(costs == np.repeat(low, crf.n_states))
+    return hit[np.searchsorted(hit, crf.offsets[:-1])] - crf.offsets[:-1]
