@@ -21,22 +21,30 @@ def gmlearn_slave_solvers():
 
 @hookimpl
 def gmlearn_decompositions():
-    from gmlearn import decompose as d
+    from gmlearn import decompositions as d
 
     return [d.Auto(), d.PerClique(), d.Chains(), d.RowsColumns(), d.SpanningTrees(), d.Subgraphs()]
 
 
 @hookimpl
 def gmlearn_solvers():
-    from gmlearn.solve.auto import Auto
-    from gmlearn.solve.dual import BCFW, MPLP, DualSubgradient
-    from gmlearn.solve.elimination import BruteForce, VariableElimination
-    from gmlearn.solve.exact import Exact
-    from gmlearn.solve.external import AlphaExpansion, MaxFlow, Toulbar2
-    from gmlearn.solve.linear import LinearProgram
-    from gmlearn.solve.polish import ICM, ChainICM
-    from gmlearn.solve.tree import Tree
-    from gmlearn.solve.trws import TRWS
+    from gmlearn.solvers.auto import Auto
+    from gmlearn.solvers.dual import BCFW, MPLP, DualSubgradient
+    from gmlearn.solvers.elimination import BruteForce, VariableElimination
+    from gmlearn.solvers.exact import Exact
+    from gmlearn.solvers.external import AlphaExpansion, MaxFlow, Toulbar2
+    from gmlearn.solvers.linear import LinearProgram
+    from gmlearn.solvers.polish import ICM, ChainICM
+    from gmlearn.solvers.tabu import TabuSearch
+    from gmlearn.solvers.tree import Tree
+    from gmlearn.solvers.trws import TRWS
 
     return [Auto(), DualSubgradient(), TRWS(), MPLP(), BCFW(), LinearProgram(), Exact(), BruteForce(), Tree(),
-            VariableElimination(), ICM(), ChainICM(), MaxFlow(), AlphaExpansion(), Toulbar2()]
+            VariableElimination(), ICM(), ChainICM(), TabuSearch(), MaxFlow(), AlphaExpansion(), Toulbar2()]
+
+
+@hookimpl
+def gmlearn_formats():
+    from gmlearn import io
+
+    return [io.Uai(), io.Wcsp(), io.Cfn(), io.Npz()]

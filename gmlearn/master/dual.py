@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmlearn.decompose.base import Slaves
+from gmlearn.decompositions.base import Slaves
 from gmlearn.slaves import SlaveResult
 
 

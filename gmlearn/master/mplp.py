@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gmlearn.decompose.base import Slaves
+from gmlearn.decompositions.base import Slaves
 from gmlearn.master.bcfw import make_batches
 from gmlearn.master.dual import Dual, Round
 from gmlearn.slaves import CliqueGroup, FreeGroup

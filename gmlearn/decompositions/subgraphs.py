@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.decompose.base import Decomposition, Slaves, clique_groups, with_free_variables
+from gmlearn.decompositions.base import Decomposition, Slaves, clique_groups, with_free_variables
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock
 from gmlearn.slaves import SlaveGroup

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmlearn.decompose.base import Slaves, clique_groups, with_free_variables
+from gmlearn.decompositions.base import Slaves, clique_groups, with_free_variables
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, blocks_by_size
-from gmlearn.solve.polish import make_polisher
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.polish import make_polisher
+from gmlearn.solvers.problem import MapSolver, Problem
 
 #: table entries beyond which a linear program is refused
 MAX_ENTRIES = 5_000_000

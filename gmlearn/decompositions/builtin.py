@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompose.base import (
+from gmlearn.decompositions.base import (
     Decomposition,
     Slaves,
     clique_groups,
@@ -40,7 +40,7 @@ class Chains(Decomposition):
 
 def assign_chains(edges: np.ndarray, n_vars: int) -> np.ndarray:
     """The chain (E,) of each edge: straight lines on grids, chains as long as they get elsewhere."""
-    from gmlearn.decompose._assign_numba import monotone_chains
+    from gmlearn.decompositions._assign_numba import monotone_chains
 
     return monotone_chains(edges, n_vars, find_grid(edges, n_vars) is None)
 
@@ -64,7 +64,7 @@ class SpanningTrees(Decomposition):
     name = "trees"
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
-        from gmlearn.decompose._assign_numba import spanning_forests
+        from gmlearn.decompositions._assign_numba import spanning_forests
 
         return forest_slaves(crf, spanning_forests, power)
 

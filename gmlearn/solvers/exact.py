@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompose import decompose
+from gmlearn.decompositions import decompose
 from gmlearn.master import Dual, ascend_bcfw
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import ForestGroup, SlaveGroup
-from gmlearn.solve.dual import drive
-from gmlearn.solve.elimination import Elimination, elimination_order
-from gmlearn.solve.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
-from gmlearn.solve.polish import make_polisher
-from gmlearn.solve.problem import MapSolver, Problem
-from gmlearn.solve.trws import GridMessages, PairwiseMessages, make_messages, run_trws, trws_refuses
+from gmlearn.solvers.dual import drive
+from gmlearn.solvers.elimination import MAX_TABLE, MAX_TOTAL, Elimination, elimination_order
+from gmlearn.solvers.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
+from gmlearn.solvers.polish import make_polisher
+from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.tabu import tabu_search
+from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages, run_trws, trws_refuses
 
 
 def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMessages) -> Dual:
@@ -145,7 +146,9 @@ class Exact(MapSolver):
         dual = ascend(problem, share=0.35, patience=1e-2)
         if problem.closed or problem.time_left <= 0:
             return
+        graph = FactorGraph.of(problem.crf, problem.w)
+        tabu_search(problem, graph, moves=int(min(1e6, 3e8 / max(1, len(graph.unary)))), seconds=0.1 * problem.time_left)
         allowed = prune(problem, dual)
         if allowed is None:
-            allowed = np.isfinite(problem.crf.unary_costs(problem.w))
-        finish(problem, allowed, max_table=2 ** 24, max_total=2 ** 29, max_entries=MAX_ENTRIES)
+            allowed = np.isfinite(graph.unary)
+        finish(problem, allowed, max_table=MAX_TABLE, max_total=MAX_TOTAL, max_entries=MAX_ENTRIES)

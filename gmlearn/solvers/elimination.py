@@ -7,10 +7,10 @@ import heapq
 import numpy as np
 
 from gmlearn.model.factors import FactorGraph
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.problem import MapSolver, Problem
 
 #: entries of the largest table, and of all tables together (one byte of back-pointer each), that are tried
-MAX_TABLE, MAX_TOTAL = 2 ** 24, 2 ** 30
+MAX_TABLE, MAX_TOTAL = 2.0 ** 24, 2.0 ** 31
 
 
 def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
@@ -27,14 +27,25 @@ def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
 
 def elimination_order(graph: FactorGraph, domain: np.ndarray, max_table: float = MAX_TABLE,
                       max_total: float = MAX_TOTAL) -> tuple[list[int], float] | None:
-    """A greedy order (smallest resulting table first) and the number of table entries; None if a limit is passed."""
+    """The better of a greedy order and the order of the variables, with its table entries; None if both pass a limit.
+
+    The order of the variables is the classical frontier on grids, where the greedy one can be far worse.
+    """
     near = neighbours(graph, domain)
-    log = np.log(domain.astype(float))
+    found = [o for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False)) if o is not None]
+    return min(found, key=lambda o: o[1]) if found else None
+
+
+def _simulate(near: list[set[int]], domain: np.ndarray, max_table: float, max_total: float,
+              greedy: bool) -> tuple[list[int], float] | None:
+    """Eliminate on the graph alone: smallest resulting table first, or in the order of the variables."""
+    near = [set(s) for s in near]
+    log = np.log(domain.astype(float)).tolist()
 
     def weight(v: int) -> float:
-        return float(log[v] + sum(log[u] for u in near[v]))
+        return log[v] + sum(log[u] for u in near[v])
 
-    heap = [(weight(v), v) for v in range(graph.n_vars)]
+    heap = [(weight(v) if greedy else float(v), v) for v in range(len(near))]
     heapq.heapify(heap)
     current = {v: w for w, v in heap}
     done: set[int] = set()
@@ -43,8 +54,9 @@ def elimination_order(graph: FactorGraph, domain: np.ndarray, max_table: float =
         w, v = heapq.heappop(heap)
         if v in done or w != current[v]:
             continue
-        total += float(np.exp(w))
-        if np.exp(w) > max_table or total > max_total:
+        size = float(np.exp(weight(v)))
+        total += size
+        if size > max_table * 1.000001 or total > max_total:
             return None
         done.add(v)
         order.append(v)
@@ -52,11 +64,25 @@ def elimination_order(graph: FactorGraph, domain: np.ndarray, max_table: float =
         for u in scope:
             near[u] |= scope
             near[u] -= {u, v}
-        for u in scope:
-            current[u] = weight(u)
-            heapq.heappush(heap, (current[u], u))
+        if greedy:
+            for u in scope:
+                current[u] = weight(u)
+                heapq.heappush(heap, (current[u], u))
         near[v] = set()
     return order, total
+
+
+class BackPointers:
+    """The best label of an eliminated variable for each state of its neighbours; one bit each for binary variables."""
+
+    def __init__(self, scope: list[int], best: np.ndarray, n_labels: int):
+        self.scope, self.shape, self.packed = scope, best.shape, n_labels == 2
+        self.data = np.packbits(best.ravel().astype(np.uint8)) if self.packed else best.ravel().astype(
+            np.uint8 if n_labels <= 256 else np.int32)
+
+    def __getitem__(self, position: np.ndarray) -> int:
+        where = int(np.ravel_multi_index(tuple(position[self.scope]), self.shape)) if self.scope else 0
+        return int(self.data[where >> 3]) >> (7 - (where & 7)) & 1 if self.packed else int(self.data[where])
 
 
 class Elimination:
@@ -94,7 +120,7 @@ class Elimination:
 
     def run(self, problem: Problem | None = None) -> tuple[np.ndarray, float] | None:
         """(labels, minimum), or None when the problem's time is over."""
-        back: list[tuple[list[int], np.ndarray]] = []
+        back: list[BackPointers] = []
         for k, v in enumerate(self.order):
             if problem is not None and problem.time_left <= 0:
                 return None
@@ -108,8 +134,8 @@ class Elimination:
                 total += table.reshape(shape)  # scopes are sorted by rank, so axes are in order
             self.buckets[k] = []
             best = total.argmin(axis=0)
-            back.append((scope[1:], best.astype(np.uint8 if len(self.allowed[v]) <= 256 else np.int32)))
-            message = np.take_along_axis(total, best[None], axis=0)[0]
+            back.append(BackPointers(scope[1:], best, len(self.allowed[v])))
+            message = total.min(axis=0)
             if scope[1:]:
                 self._add(scope[1:], message)
             else:
@@ -118,8 +144,7 @@ class Elimination:
         position = np.zeros(len(self.order), np.int64)
         for k in range(len(self.order) - 1, -1, -1):
             v = self.order[k]
-            scope, best = back[k]
-            position[v] = best[tuple(position[u] for u in scope)]
+            position[v] = back[k][position]
             labels[v] = self.allowed[v][position[v]]
         return labels, self.constant
 
@@ -188,6 +213,6 @@ class BruteForce(MapSolver):
             problem.raise_bound(problem.energy)
             return
         problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
-        from gmlearn.solve.dual import one_round_bound
+        from gmlearn.solvers.dual import one_round_bound
 
         one_round_bound(problem)

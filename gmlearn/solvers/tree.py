@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompose.base import is_edge_block
+from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.problem import MapSolver, Problem
 
 
 def is_forest(crf: CRF) -> bool:
@@ -34,7 +34,7 @@ class Tree(MapSolver):
         return None if is_forest(crf) else "the model is not a pairwise forest"
 
     def run(self, problem: Problem) -> None:
-        from gmlearn.decompose import decompose
+        from gmlearn.decompositions import decompose
         from gmlearn.master import Dual
 
         slaves = decompose(problem.crf, "trees")

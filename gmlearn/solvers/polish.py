@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompose.builtin import assign_chains
+from gmlearn.decompositions.builtin import assign_chains
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.problem import MapSolver, Problem
 
 
 class Polisher:
@@ -22,7 +22,7 @@ class Polisher:
 
     def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False) -> np.ndarray:
         """Sweeps of single-variable moves until nothing changes."""
-        from gmlearn.solve._icm_numba import icm_sweep
+        from gmlearn.solvers._icm_numba import icm_sweep
 
         x = np.array(x, np.int64)
         for _ in range(sweeps):
@@ -32,7 +32,7 @@ class Polisher:
 
     def chain_icm(self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False) -> np.ndarray:
         """Sweeps that re-optimise one chain at a time, exactly, until nothing changes."""
-        from gmlearn.solve._icm_numba import chain_sweep
+        from gmlearn.solvers._icm_numba import chain_sweep
 
         x = np.array(x, np.int64)
         if self._chains is None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 
+from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.registry import registry
-from gmlearn.solve.elimination import Elimination, all_labels, elimination_order
-from gmlearn.solve.exact import ascend, finish, prune
-from gmlearn.solve.problem import MapSolver, Problem
-from gmlearn.solve.tree import is_forest
+from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
+from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.tabu import tabu_search
+from gmlearn.solvers.tree import is_forest
 
 #: without a time limit the exact finish is tried only on remainders that take about a second
 QUICK = {"max_table": 2.0 ** 20, "max_total": 2.0 ** 24, "max_entries": 2.0e4}
-PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 29, "max_entries": 3.0e5}
+PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 30, "max_entries": 3.0e5}
+WIDE = {"max_table": PATIENT["max_table"], "max_total": PATIENT["max_total"]}
+#: seconds that the exact finish may take when no time limit is given
+QUICK_SECONDS = 3.0
 
 
 class Auto(MapSolver):
@@ -41,14 +44,30 @@ class Auto(MapSolver):
             return
         if self._eliminate(problem):
             return
-        dual = ascend(problem, share=0.4)
+        # where elimination of the whole model is in reach, it needs the time more than the dual does
+        patient = problem.options.time_limit is not None and crf.n_vars <= 2000 and self._has_tables(crf)
+        in_reach = patient and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, **WIDE) is not None
+        dual = ascend(problem, share=0.1 if in_reach else 0.4)
         problem.notes.append("dual ascent, the model has cycles")
         if problem.closed or problem.time_left <= 0:
             return
-        limits = QUICK if problem.options.time_limit is None else PATIENT
+        if self._has_tables(crf):
+            self._finish(problem, dual, in_reach)
+
+    def _finish(self, problem: Problem, dual: Dual, in_reach: bool) -> None:
+        """Look for better labellings, prune with them, and solve what is left exactly if it is small."""
+        unlimited = problem.options.time_limit is None
+        if unlimited:
+            problem.options.time_limit = problem.elapsed + QUICK_SECONDS
+        graph = FactorGraph.of(problem.crf, problem.w)
+        moves = int(min(1e6, 3e8 / max(1, len(graph.unary))))
+        tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.2) * problem.time_left)
         allowed = prune(problem, dual)
-        if allowed is not None and self._has_tables(crf):
-            finish(problem, allowed, **limits)
+        if allowed is None:
+            allowed = np.isfinite(graph.unary)
+        finish(problem, allowed, **(QUICK if unlimited else PATIENT))
+        if unlimited:
+            problem.options.time_limit = None
 
     def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:
         problem.notes.append(f"{solver.name}: {reason}")
@@ -75,7 +94,3 @@ class Auto(MapSolver):
         problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
         return True
 
-
-def installed(module: str) -> bool:
-    """Can an optional package be imported?"""
-    return importlib.util.find_spec(module) is not None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gmlearn.model.crf import CRF
-from gmlearn.solve.result import History, Result, Status
+from gmlearn.solvers.result import History, Result, Status
 
 
 @dataclass

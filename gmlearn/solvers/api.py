@@ -9,8 +9,8 @@ import numpy as np
 from gmlearn._utils.validation import check_number
 from gmlearn.model.crf import CRF
 from gmlearn.registry import registry
-from gmlearn.solve.problem import MapSolver, Options, Problem
-from gmlearn.solve.result import Result
+from gmlearn.solvers.problem import MapSolver, Options, Problem
+from gmlearn.solvers.result import Result
 
 
 class SolverRefusal(ValueError):
@@ -72,7 +72,7 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     else:
         solver.run(problem)
         if not solver.bounds and problem.bound == -np.inf:
-            from gmlearn.solve.dual import one_round_bound
+            from gmlearn.solvers.dual import one_round_bound
 
             one_round_bound(problem)
     return problem.result(solver.name)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gmlearn.decompose.base import is_edge_block
+from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import EdgeCosts
-from gmlearn.solve.polish import Polisher, unary_labels
-from gmlearn.solve.problem import MapSolver, Problem
-from gmlearn.solve.trws import make_messages, run_trws, trws_refuses
+from gmlearn.solvers.polish import Polisher, unary_labels
+from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.trws import make_messages, run_trws, trws_refuses
 
 
 def _missing(module: str, package: str) -> str | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gmlearn.decompose import decompose
-from gmlearn.decompose.base import Slaves
+from gmlearn.decompositions import decompose
+from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual, Round, ascend_bcfw, ascend_subgradient, make_step_rule
 from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
-from gmlearn.solve.polish import make_polisher
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.polish import make_polisher
+from gmlearn.solvers.problem import MapSolver, Problem
 
 
 def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: int, decode_every: int = 10, polisher=None,

@@ -1,7 +1,7 @@
 """Decompositions: from an energy to slave groups. They ask the registry for solvers and never iterate."""
 
-from gmlearn.decompose.base import Decomposition, Slaves
-from gmlearn.decompose.builtin import Auto, Chains, PerClique, RowsColumns, SpanningTrees, decompose
-from gmlearn.decompose.subgraphs import Subgraphs
+from gmlearn.decompositions.base import Decomposition, Slaves
+from gmlearn.decompositions.builtin import Auto, Chains, PerClique, RowsColumns, SpanningTrees, decompose
+from gmlearn.decompositions.subgraphs import Subgraphs
 
 __all__ = ["Auto", "Chains", "Decomposition", "PerClique", "RowsColumns", "Slaves", "SpanningTrees", "Subgraphs", "decompose"]

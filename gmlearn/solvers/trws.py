@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gmlearn.decompose.base import is_edge_block
+from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
 from gmlearn.potentials.base import DENSE
 from gmlearn.slaves import EdgeCosts
-from gmlearn.solve.polish import Polisher
-from gmlearn.solve.problem import MapSolver, Problem
+from gmlearn.solvers.polish import Polisher
+from gmlearn.solvers.problem import MapSolver, Problem
 
 
 class PairwiseMessages:
@@ -37,7 +37,7 @@ class PairwiseMessages:
 
     def half(self, forward: bool) -> float:
         """One pass; returns the bound."""
-        from gmlearn.solve._trws_numba import pass_general
+        from gmlearn.solvers._trws_numba import pass_general
 
         return pass_general(self.unary, self.crf.offsets, self.order, self.adj_ptr, self.adj_edge, self.order, self.edges,
                             self.gamma, self.message, self.mptr, *self.costs.arrays(), forward, self.labels)
@@ -84,7 +84,7 @@ class GridMessages:
 
     def half(self, forward: bool) -> float:
         """One pass; returns the bound."""
-        from gmlearn.solve._trws_numba import pass_grid
+        from gmlearn.solvers._trws_numba import pass_grid
 
         return pass_grid(*self._arrays, self.table, self.table_t, self.kind, self.cut, forward)
 
@@ -95,7 +95,7 @@ class GridMessages:
 
     def decode(self) -> np.ndarray:
         """Sequential decoding in raster order from the backward messages."""
-        from gmlearn.solve._trws_numba import decode_grid
+        from gmlearn.solvers._trws_numba import decode_grid
 
         labels = np.zeros(self.unary.shape[:2], np.int64)
         decode_grid(*self._arrays, self.table, labels)

@@ -1,0 +1,83 @@
+"""From the factors of a file to a model: unary costs, and one block of tables for each arity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gmlearn.model import CRF
+from gmlearn.potentials import Table
+
+#: limits on what a short file may declare without listing it: labels of all variables, entries filled by a default cost
+MAX_STATES, MAX_DEFAULT_ENTRIES = 2**24, 2**25
+#: variables of one factor; numpy arrays have at most 64 dimensions, one of which counts the cliques
+MAX_ARITY = 63
+
+Fail = Callable[[str, str], object]
+
+
+class ModelBuilder:
+    """Collects factors (scope, table) and makes a model of them.
+
+    The same array given for several scopes is stored once.
+
+    Parameters
+    ----------
+    n_states : int (V,), V >= 1.
+    fail : called as ``fail(expected, got)`` for what the file may not ask for; must raise.
+    """
+
+    def __init__(self, n_states: np.ndarray, fail: Fail):
+        total = float(n_states.sum(dtype=float))
+        if total > MAX_STATES:
+            fail(f"at most {MAX_STATES} states over all variables", f"{total:.4g}")
+        self.crf = CRF(n_states)
+        self._fail = fail
+        self._default_entries = 0
+        self._scopes: dict[int, list[np.ndarray]] = {}
+        self._tables: dict[int, list[np.ndarray]] = {}
+        self._used: dict[int, list[int]] = {}  # which table each scope has
+        self._index: dict[int, int] = {}  # id of a table (kept alive above) -> its place
+
+    def shape(self, scope: np.ndarray) -> tuple[int, ...]:
+        """The shape of a table over `scope`; no variable may come twice."""
+        if len(scope) > MAX_ARITY:
+            self._fail(f"scopes of at most {MAX_ARITY} variables", str(len(scope)))
+        if len(scope) > 1 and len(set(scope.tolist())) != len(scope):
+            self._fail("a scope of different variables", f"the scope {scope.tolist()}")
+        return tuple(self.crf.n_states[scope].tolist())
+
+    def default_table(self, shape: tuple[int, ...], default: float) -> np.ndarray:
+        """A flat table filled with one cost, if the model stays within bounds."""
+        size = float(np.prod(shape, dtype=float))
+        if self._default_entries + size > MAX_DEFAULT_ENTRIES:
+            self._fail(f"at most {MAX_DEFAULT_ENTRIES} table entries with a default cost",
+                       f"{self._default_entries + size:.4g}; such a table needs a block of its own kind")
+        self._default_entries += int(size)
+        return np.full(int(size), default)
+
+    def add(self, scope: np.ndarray, table: np.ndarray) -> None:
+        """Add the flat costs `table` over `scope`, last variable fastest; +inf forbids."""
+        arity, crf = len(scope), self.crf
+        if arity < 2:  # constants are paid by whatever label variable 0 takes
+            variable = int(scope[0]) if arity else 0
+            crf.unary[crf.offsets[variable]:crf.offsets[variable + 1]] += table
+            return
+        tables = self._tables.setdefault(arity, [])
+        place = self._index.setdefault(id(table), len(tables))
+        if place == len(tables):
+            tables.append(table)
+        self._scopes.setdefault(arity, []).append(scope)
+        self._used.setdefault(arity, []).append(place)
+
+    def finish(self) -> CRF:
+        """The model."""
+        for arity in sorted(self._scopes):
+            scopes, used = np.array(self._scopes[arity], np.int64), np.array(self._used[arity], np.int64)
+            first = np.unique(used, return_index=True)[1]
+            shaped = [t.reshape(self.shape(scopes[m])) for t, m in zip(self._tables[arity], first)]
+            block = Table(scopes[first], shaped).take(used)
+            block.variables = scopes
+            self.crf.add(block)
+        return self.crf

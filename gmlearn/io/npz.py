@@ -1,0 +1,239 @@
+"""The whole model in one numpy archive: variables, costs, blocks by registered name, and weights."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+
+from gmlearn.io.archive import read_archive, write_archive
+from gmlearn.io.base import FileFormat, FormatError, Path
+from gmlearn.model import CRF
+from gmlearn.potentials import Block, RaggedBlock, Table
+from gmlearn.registry import registry
+
+FORMAT, VERSION = "gmlearn-model", 1
+#: weights that the blocks of a file may ask for
+MAX_WEIGHTS = 2**27
+State = dict[str, Any]
+
+
+class Npz(FileFormat):
+    """Models as ``.npz``, without pickle: nothing in a file is ever executed.
+
+    The archive holds ``n_states``, ``unary``, the arrays of each block as ``block<i>.<attribute>``, weights as
+    ``weights<i>``, and ``header``, JSON in UTF-8 bytes, with the potentials' names and the attributes that are not arrays.
+
+    A block is stored by its attributes. One that needs more defines ``state() -> dict`` (arrays, numbers, strings,
+    bools, None) and a class method ``from_state(dict)`` that checks what it is given. Reading needs the same potentials to
+    be registered; every block is bound to the model again, which checks ranges and shapes, and evaluated at its first
+    and last labels.
+    """
+
+    name = "npz"
+    extensions = (".npz",)
+
+    def read(self, path: Path) -> CRF:
+        return _read_all(path)[0]
+
+    def write(self, crf: CRF, path: Path, weights: Any = None) -> None:
+        header: State = {"format": FORMAT, "version": VERSION, "blocks": [], "weights": None}
+        arrays = {"n_states": crf.n_states, "unary": crf.unary}
+        for i, block in enumerate(crf.blocks):
+            values, own = _split(block, _state_of(block, path))
+            arrays.update({f"block{i}.{name}": array for name, array in own.items()})
+            header["blocks"].append({"potential": block.name, "values": values, "arrays": list(own)})
+        if weights is not None:
+            checked = crf.check_weights(weights)
+            header["weights"] = list(checked)
+            arrays.update({f"weights{i}": array for i, array in enumerate(checked.values())})
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        write_archive(path, arrays)
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray] | None:
+    """The weights stored beside the model of an ``.npz``, by segment; None if there are none."""
+    return _read_all(path)[1]
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _state_of(block: Block, path: Path) -> State:
+    """What the block asks to be stored: its own `state()`, or all attributes but `states`, which binding restores."""
+    if registry.get("potential", block.name) is not type(block):
+        raise ValueError(f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
+                         f"{type(block).__name__}; register the block's class (gmlearn.register) before writing")
+    own = getattr(block, "state", None)
+    return dict(own()) if callable(own) else {k: v for k, v in vars(block).items() if k != "states"}
+
+
+def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
+    """(plain values, arrays) of a block's state."""
+    values: State = {}
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in state.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            arrays[name] = value
+        elif value is None or isinstance(value, (bool, str)):
+            values[name] = value
+        elif isinstance(value, (np.bool_, numbers.Integral, numbers.Real)):
+            values[name] = value.item() if isinstance(value, np.generic) else value
+        else:
+            raise ValueError(f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays of numbers, numbers, "
+                             f"strings, bools and None are stored. Give the class state() and from_state(dict).")
+    return values, arrays
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _read_all(path: Path) -> tuple[CRF, dict[str, np.ndarray] | None]:
+    """The model and its weights; every array of the archive must belong to one of them."""
+    arrays = read_archive(path)
+    header = _read_header(path, arrays)
+    crf = _read_variables(path, arrays)
+    for i, described in enumerate(header["blocks"]):
+        _read_block(path, crf, i, described, arrays)
+    weights = _take_weights(path, crf, header, arrays)
+    if arrays:
+        raise FormatError(path, "no array beyond those of the header", repr(next(iter(arrays))[:60]))
+    return crf, weights
+
+
+def _read_header(path: Path, arrays: dict[str, np.ndarray]) -> State:
+    raw = arrays.pop("header", None)
+    if raw is None or raw.dtype != np.uint8 or raw.ndim != 1:
+        raise FormatError(path, "a model of gmlearn, with a header", "an archive without one")
+    try:
+        header = json.loads(raw.tobytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, "JSON in the header", f"{type(error).__name__}: {str(error)[:80]}") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise FormatError(path, f"the format {FORMAT!r}", str(header)[:60])
+    if header.get("version") != VERSION:
+        raise FormatError(path, f"version {VERSION} of {FORMAT}",
+                          f"version {str(header.get('version'))[:40]}; a newer gmlearn may have written it")
+    weights = header.setdefault("weights", False)
+    if not isinstance(header.get("blocks"), list) or not (weights is None or _strings(weights)):
+        raise FormatError(path, 'lists "blocks" and "weights" in the header', str(header)[:60])
+    return header
+
+
+def _read_variables(path: Path, arrays: dict[str, np.ndarray]) -> CRF:
+    states, unary = _vector(path, arrays, "n_states", np.int64), _vector(path, arrays, "unary", np.float64)
+    # Every number is compared before the sum, which could wrap around.
+    if (states < 1).any() or (states > unary.size).any() or int(states.sum()) != unary.size:
+        raise FormatError(path, "one entry of unary for each state", f"{unary.size} for {states.size} variables")
+    crf = CRF(states)
+    crf.unary = unary
+    return crf
+
+
+def _vector(path: Path, arrays: dict[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
+    array = arrays.pop(name, None)
+    if array is None or array.dtype != dtype or array.ndim != 1:
+        raise FormatError(path, f"{name}, one dimension of {np.dtype(dtype)}",
+                          "none" if array is None else f"shape {array.shape} of {array.dtype}")
+    return array
+
+
+def _read_block(path: Path, crf: CRF, i: int, described: Any, arrays: dict[str, np.ndarray]) -> None:
+    """Rebuild block `i`, add it to the model and try it out."""
+    if not (isinstance(described, dict) and isinstance(described.get("potential"), str)
+            and isinstance(described.get("values"), dict) and _strings(described.get("arrays"))):
+        raise FormatError(path, f'"potential", "values" and "arrays" of block {i}', str(described)[:60])
+    kind = registry.get("potential", described["potential"])
+    state = dict(described["values"])
+    for name, value in state.items():
+        if not (value is None or isinstance(value, (bool, int, float, str))) or value != value or value == -np.inf:
+            raise FormatError(path, f"a number, string, bool or null as {name[:40]!r} of block {i}", str(value)[:40])
+    for name in described["arrays"]:
+        array = arrays.pop(f"block{i}.{name}", None)
+        if array is None or name in state:
+            raise FormatError(path, f"one array {name[:40]!r} of block {i}", "none" if array is None else "a value of that name")
+        state[name] = array
+    try:
+        block = kind.from_state(state) if hasattr(kind, "from_state") else _from_attributes(kind, state)
+        _try_out(crf.add(block))
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
+        raise FormatError(path, f"a sound block {i}, {described['potential'][:40]!r}",
+                          f"{type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _from_attributes(kind: type[Block], state: State) -> Block:
+    """A block with these attributes, its arrays of the right lengths."""
+    block = kind.__new__(kind)
+    for name, value in state.items():
+        inherited = inspect.getattr_static(kind, name, None)  # a default is fine, a method or property is not
+        if not name.isidentifier() or hasattr(Block, name) or name == "states" or not (
+                inherited is None or isinstance(inherited, (bool, int, float, str))):
+            raise ValueError(f"{name!r} cannot be an attribute of {kind.__name__}")
+        setattr(block, name, value)
+    block.states = None
+    ragged = isinstance(block, RaggedBlock)
+    for name in ("_members", "_indptr") if ragged else ("variables",):
+        array = state.get(name)
+        if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != (1 if ragged else 2):
+            raise ValueError(f"{name}: expected an int64 array of {1 if ragged else 2} dimension(s)")
+    if isinstance(block, RaggedBlock):
+        ends = block.indptr
+        if len(ends) < 1 or ends[0] != 0 or (np.diff(ends) < 1).any() or ends[-1] != len(block.members):
+            raise ValueError("_indptr: expected increasing numbers from 0 to the number of members")
+    lengths = {name: len(block) for name in kind.per_clique}
+    lengths.update({name: len(block.members) for name in getattr(kind, "per_member", ())})
+    for name, length in lengths.items():
+        value = state.get(name, False)
+        if value is not None and (not isinstance(value, np.ndarray) or value.ndim < 1 or len(value) != length):
+            raise ValueError(f"{name}: expected an array with a leading {length}")
+    return block
+
+
+def _try_out(block: Block) -> None:
+    """Evaluate a bound block where all labels are first and where all are last."""
+    segments = block.segments()
+    if not all(isinstance(name, str) for name in segments):
+        raise ValueError("the names of weight segments must be strings")
+    sizes = [float(np.prod(shape, dtype=float)) for shape in segments.values()]
+    if sum(sizes) > MAX_WEIGHTS:
+        raise ValueError(f"{sum(sizes):.3g} weights, more than {MAX_WEIGHTS}")
+    if isinstance(block, Table):
+        _check_table(block)
+    if len(block) == 0:
+        return
+    weights = {name: np.zeros(shape) for name, shape in segments.items()}
+    last = block.shape_members(block.member_states - 1)
+    for x in (np.zeros_like(last), last):
+        with np.errstate(all="ignore"):
+            energy = block.energy(x, weights)
+        if not isinstance(energy, np.ndarray) or energy.shape != (len(block),) or np.isnan(energy).any():
+            raise ValueError("energies are not one number for each clique")
+
+
+def _check_table(block: Table) -> None:
+    """Every table must lie within the pool of values; compiled kernels rely on it."""
+    sizes = block.states.prod(axis=1, dtype=float)  # type: ignore[union-attr]
+    kinds = (block.values.dtype, block.start.dtype, block.shapes.dtype)
+    if block.values.ndim != 1 or kinds != (np.float64, np.int64, np.int64):
+        raise ValueError("values, start, shapes: expected float64 (n,), int64 (M,), int64 (M, k)")
+    if (block.start < 0).any() or (block.start + sizes > block.values.size).any():
+        raise ValueError("start: a table reaches beyond the values")
+
+
+def _take_weights(path: Path, crf: CRF, header: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    names = header["weights"]
+    if names is None:
+        return None
+    given = {name: arrays.pop(f"weights{i}", None) for i, name in enumerate(names)}
+    try:
+        return crf.check_weights(given)
+    except ValueError as error:
+        raise FormatError(path, "weights that fit the model", str(error)[:200]) from None
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
