@@ -69,7 +69,13 @@ class Slaves:
 
     def constant(self, w: Mapping[str, np.ndarray]) -> float:
         """What no slave holds."""
-        return 0.0
+        return self.crf.constant
+
+    def indicators(self, labels: np.ndarray) -> np.ndarray:
+        """The coordinates (n_coords,) of a labelling (V,)."""
+        out = np.zeros(self.n_coords)
+        out[self.crf.offsets[:-1] + labels] = 1.0
+        return out
 
     def proposals(self, results: Sequence[SlaveResult], mean: np.ndarray) -> list[np.ndarray]:
         """Labellings (V,) read off the slaves' minimisers: the label that most slaves chose; ties to the lowest."""

@@ -64,6 +64,17 @@ class JointBlock(Block):
                 total[name] = total.get(name, 0.0) + value
         return total
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray] | None:
+        total: dict[str, np.ndarray] = {}
+        for c, labels in self._parts(x):
+            found = c.block.clique_features(labels)
+            if found is None:
+                return None
+            for name, value in found.items():
+                total.setdefault(name, np.zeros((len(self), *value.shape[1:])))
+                np.add.at(total[name], c.owner, value)
+        return total
+
     def take(self, index: Any) -> Block:
         index = np.atleast_1d(np.arange(len(self))[index])
         part = copy.copy(self)

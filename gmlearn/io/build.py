@@ -9,8 +9,9 @@ import numpy as np
 from gmlearn.model import CRF
 from gmlearn.potentials import Table
 
-#: limits on what a short file may declare without listing it: labels of all variables, entries filled by a default cost
-MAX_STATES, MAX_DEFAULT_ENTRIES = 2**24, 2**25
+#: limits on what a short file may declare without listing it: labels of all variables, entries filled by a default cost;
+#: of the latter a longer file may have this many for each of its characters
+MAX_STATES, MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER = 2**24, 2**24, 32
 #: variables of one factor; numpy arrays have at most 64 dimensions, one of which counts the cliques
 MAX_ARITY = 63
 
@@ -26,15 +27,17 @@ class ModelBuilder:
     ----------
     n_states : int (V,), V >= 1.
     fail : called as ``fail(expected, got)`` for what the file may not ask for; must raise.
+    n_characters : the length of the file.
     """
 
-    def __init__(self, n_states: np.ndarray, fail: Fail):
+    def __init__(self, n_states: np.ndarray, fail: Fail, n_characters: int = 0):
         total = float(n_states.sum(dtype=float))
         if total > MAX_STATES:
             fail(f"at most {MAX_STATES} states over all variables", f"{total:.4g}")
         self.crf = CRF(n_states)
         self._fail = fail
         self._default_entries = 0
+        self._max_default_entries = max(MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER * n_characters)
         self._scopes: dict[int, list[np.ndarray]] = {}
         self._tables: dict[int, list[np.ndarray]] = {}
         self._used: dict[int, list[int]] = {}  # which table each scope has
@@ -51,8 +54,8 @@ class ModelBuilder:
     def default_table(self, shape: tuple[int, ...], default: float) -> np.ndarray:
         """A flat table filled with one cost, if the model stays within bounds."""
         size = float(np.prod(shape, dtype=float))
-        if self._default_entries + size > MAX_DEFAULT_ENTRIES:
-            self._fail(f"at most {MAX_DEFAULT_ENTRIES} table entries with a default cost",
+        if self._default_entries + size > self._max_default_entries:
+            self._fail(f"at most {self._max_default_entries} table entries with a default cost",
                        f"{self._default_entries + size:.4g}; such a table needs a block of its own kind")
         self._default_entries += int(size)
         return np.full(int(size), default)

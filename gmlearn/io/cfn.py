@@ -8,7 +8,7 @@ import numpy as np
 
 from gmlearn.io._cfn_scanner import INTEGER, Scanner, to_number, words_of
 from gmlearn.io.base import FileFormat, FormatError, Path
-from gmlearn.io.build import ModelBuilder
+from gmlearn.io.build import MAX_STATES, ModelBuilder
 from gmlearn.io.text import Tokens, read_text
 from gmlearn.model import CRF
 
@@ -39,7 +39,7 @@ class Cfn(FileFormat):
         sign, bound = _read_problem(scanner)
         scanner.tag("variables")
         states, variables, labels = _read_variables(scanner)
-        builder = ModelBuilder(states, scanner.fail)
+        builder = ModelBuilder(states, scanner.fail, len(scanner.text))
         scanner.tag("functions")
         functions = _Functions(scanner, builder, variables, labels, sign, bound)
         functions.read_all()
@@ -85,6 +85,8 @@ def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[
         else:
             states.append(abs(int(domain.text)) if domain.is_integer else 0)  # -n is an interval of n values
             labels.append({})
+        if len(states) > MAX_STATES:
+            scanner.fail(f"at most {MAX_STATES} variables", "more")
         if states[-1] < 1:
             scanner.fail("a domain: a list of values, or how many there are", "none" if domain is None else repr(domain.text[:40]))
         names.append(name)
@@ -198,7 +200,8 @@ class _Functions:
             where = where * n + np.array(found, np.int64)
         numbers = [to_number(word) for word in words[width - 1::width]]
         if None in numbers:
-            raise FormatError(self.scanner.file, f"costs of {what}: numbers", repr(words[width - 1::width][numbers.index(None)][:40]), line)
+            bad = words[width - 1::width][numbers.index(None)]
+            raise FormatError(self.scanner.file, f"costs of {what}: numbers", repr(bad[:40]), line)
         costs = np.array(numbers, float)
         table[where] = costs
         if (table[where] != costs).any():

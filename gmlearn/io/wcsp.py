@@ -32,7 +32,7 @@ class Wcsp(FileFormat):
         states = np.abs(tokens.integers(n_vars, "numbers of states"))
         if not states.all():
             tokens.fail("numbers of states, not 0", index=5 + int(np.flatnonzero(states == 0)[0]))
-        builder = ModelBuilder(states, tokens.fail)
+        builder = ModelBuilder(states, tokens.fail, len(tokens.text))
         if 3 * n_functions > tokens.left():  # each has at least its arity, its default cost and the number of tuples
             tokens.fail("a number of cost functions that the file has room for", str(n_functions))
         shared: list[tuple[tuple[int, ...], np.ndarray]] = []

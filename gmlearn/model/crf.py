@@ -46,6 +46,8 @@ class CRF:
         self.offsets = np.concatenate([[0], np.cumsum(self.n_states)])
         self.unary = np.zeros(int(self.offsets[-1]))
         self.blocks: list[Block] = []
+        #: a constant of the energy, whatever the labels
+        self.constant = 0.0
 
     # ------------------------------------------------------------------ building
 
@@ -166,7 +168,7 @@ class CRF:
     def energy(self, x: Any, weights: Any = None) -> float:
         """E(x; w); ``inf`` if a hard constraint is broken."""
         x, w = self.check_labels(x), self.check_weights(weights)
-        total = self.unary[self.offsets[:-1] + x].sum()
+        total = self.constant + self.unary[self.offsets[:-1] + x].sum()
         for block in self.blocks:
             total += block.energy(block.gather(x), w).sum()
         return float(total)

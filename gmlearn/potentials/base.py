@@ -48,6 +48,10 @@ class Block(ABC):
         r"""Features summed over the cliques, :math:`\sum_m weight_m\, g_m(x_m)`, by weight segment."""
         return {}
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray] | None:
+        """Features (M, *shape) clique by clique; None if only their sum is known (training then takes coarser steps)."""
+        return None if self.segments() else {}
+
     def segments(self) -> dict[str, tuple[int, ...]]:
         """The weight segments that this block reads, with their shapes; empty for a fixed potential."""
         return {}

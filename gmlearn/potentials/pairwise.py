@@ -62,6 +62,12 @@ class ScaledDistance(Block):
         d = self.distance(x[:, 0], x[:, 1]).astype(float)
         return {self.weight: (d if weight is None else d * weight) @ self.contrast}
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        if self.weight is None:
+            return {}
+        d = self.distance(x[:, 0], x[:, 1]).astype(float)
+        return {self.weight: d[:, None] * self.contrast if self.contrast.ndim == 2 else d * self.contrast}
+
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.max_states), len(self)
         table = self.distance(labels[:, None], labels[None, :]).astype(float)
@@ -135,6 +141,12 @@ class SharedTable(Block):
         shape = self.segments()[self.weight]
         factor = self.contrast if weight is None else (weight if self.contrast is None else weight * self.contrast)
         return {self.weight: weighted_bincount(self.index(x[:, 0], x[:, 1]), factor, int(np.prod(shape))).reshape(shape)}
+
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        shape = self.segments()[self.weight]
+        out = np.zeros((len(self), int(np.prod(shape))))
+        out[np.arange(len(self)), self.index(x[:, 0], x[:, 1])] = 1.0 if self.contrast is None else self.contrast
+        return {self.weight: out.reshape(-1, *shape)}
 
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.max_states), len(self)

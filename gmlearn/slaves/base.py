@@ -115,6 +115,10 @@ class SlaveGroup(ABC):
     def features(self, result: SlaveResult) -> Features:
         """Features of the group's own cliques at the minimisers, summed: the slaves' part of dw."""
 
+    def slave_features(self, result: SlaveResult) -> Features | None:
+        """The same slave by slave, (M, *shape) for each segment; None if only the sum is known."""
+        return None
+
     @abstractmethod
     def take(self, index: np.ndarray) -> SlaveGroup:
         """The subproblems at `index` (ascending, no repeats) as a group."""
@@ -183,6 +187,9 @@ class CliqueGroup(SlaveGroup):
 
     def features(self, result: SlaveResult) -> Features:
         return self.block.features(self.block.shape_members(result.labels))
+
+    def slave_features(self, result: SlaveResult) -> Features | None:
+        return self.block.clique_features(self.block.shape_members(result.labels))
 
     def take(self, index: np.ndarray) -> SlaveGroup:
         return CliqueGroup(self.block.take(index), self.solver, self.offsets)

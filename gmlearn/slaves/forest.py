@@ -83,12 +83,29 @@ class ForestGroup(SlaveGroup):
         ind[self.ptr[:-1] + labels] = 1.0
         return SlaveResult(ind, value, labels)
 
-    def features(self, result: SlaveResult) -> Features:
+    def _edge_labels(self, labels: np.ndarray) -> np.ndarray:
+        """Labels (E, 2) of the edges' ends from slot labels (S,)."""
         ends = np.zeros((len(self.edges), 2), np.int64)
         child = np.flatnonzero(self.parent >= 0)
         flip = self.child_first[child].astype(np.int64)
-        ends[self.pedge[child], 1 - flip] = result.labels[child]
-        ends[self.pedge[child], flip] = result.labels[self.parent[child]]
+        ends[self.pedge[child], 1 - flip] = labels[child]
+        ends[self.pedge[child], flip] = labels[self.parent[child]]
+        return ends
+
+    def slave_features(self, result: SlaveResult) -> Features | None:
+        ends, total, begin = self._edge_labels(result.labels), {}, 0
+        for block in self.blocks:
+            found = block.clique_features(ends[begin:begin + len(block)])
+            if found is None:
+                return None
+            for name, value in found.items():
+                total.setdefault(name, np.zeros((self.n, *value.shape[1:])))
+                np.add.at(total[name], self.tree[begin:begin + len(block)], value)
+            begin += len(block)
+        return total
+
+    def features(self, result: SlaveResult) -> Features:
+        ends = self._edge_labels(result.labels)
         total: Features = {}
         begin = 0
         for block in self.blocks:
@@ -145,11 +162,7 @@ class ForestGroup(SlaveGroup):
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Pairwise energies (M,) of slot labels (S,), without theta."""
-        child = np.flatnonzero(self.parent >= 0)
-        flip = self.child_first[child].astype(np.int64)
-        ends = np.zeros((len(self.edges), 2), np.int64)
-        ends[self.pedge[child], 1 - flip] = labels[child]
-        ends[self.pedge[child], flip] = labels[self.parent[child]]
+        ends = self._edge_labels(labels)
         costs = EdgeCosts.of(self.blocks, w)
         values = costs.scale * costs.values[costs.start + ends[:, 0] * costs.stride + ends[:, 1]]
         return np.bincount(self.tree, values, self.n)
@@ -178,6 +191,9 @@ class FreeGroup(SlaveGroup):
         return SlaveResult(ind, value, first - self.ptr[:-1])
 
     def features(self, result: SlaveResult) -> Features:
+        return {}
+
+    def slave_features(self, result: SlaveResult) -> Features:
         return {}
 
     def take(self, index: np.ndarray) -> SlaveGroup:

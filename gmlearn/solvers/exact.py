@@ -130,7 +130,7 @@ def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -
     elif answer.status == 2:  # nothing better within the allowed labels, or no labelling at all
         problem.raise_bound(problem.energy if np.isfinite(problem.energy) else np.inf)
     elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
-        problem.raise_bound(min(problem.energy, answer.mip_dual_bound))
+        problem.raise_bound(min(problem.energy, answer.mip_dual_bound + problem.crf.constant))
 
 
 class Exact(MapSolver):

@@ -163,7 +163,7 @@ class Toulbar2(MapSolver):
         if answer is not None:
             problem.offer(np.array(answer[0], np.int64), "toulbar2")
         # every table is rounded to the resolution, so its bound holds up to half a unit for each
-        problem.raise_bound(shift + network.GetDDualBound() - len(tables) * 10.0 ** -digits)
+        problem.raise_bound(problem.crf.constant + shift + network.GetDDualBound() - len(tables) * 10.0 ** -digits)
 
     def _add(self, network, scope: list[int], table: np.ndarray, top: float) -> float:
         """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities); returns the shift."""

@@ -138,7 +138,7 @@ def cost_granularity(crf: CRF, w: Mapping[str, np.ndarray]) -> float:
 
     if any(not isinstance(b, Table) for b in crf.blocks):
         return 0.0
-    for values in (crf.unary, *(b.values for b in crf.blocks)):  # type: ignore[attr-defined]
+    for values in (crf.unary, np.array([crf.constant]), *(b.values for b in crf.blocks)):  # type: ignore[attr-defined]
         finite = values[np.isfinite(values)]
         if not np.array_equal(finite, np.rint(finite)) or (finite.size and np.abs(finite).max() > 1e12):
             return 0.0

@@ -137,7 +137,7 @@ def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polish
     recent: list[float] = []
     next_decode = 2
     for k in range(max_iter):
-        bound = messages.sweep()
+        bound = messages.sweep() + problem.crf.constant
         problem.iterations += 1
         problem.raise_bound(bound)
         recent.append(bound)

@@ -1,0 +1,66 @@
+"""A training sample, and the checks that refuse a bad one before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_number
+from gmlearn.losses.base import Loss
+from gmlearn.model.crf import CRF
+
+
+@dataclass
+class Sample:
+    """A model with its true labels.
+
+    Parameters
+    ----------
+    crf : the sample's own model (its hypergraph may differ from that of other samples).
+    labels : int (V,), the true labels; ignored where `hidden`.
+    hidden : bool (V,), variables whose label is not known (latent); None for none.
+    weight : factor of this sample's loss in the objective.
+    loss : a loss for this sample alone; None for that of the training.
+    completion : fills the hidden labels, ``completion(sample, weights) -> labels``; None for a clamped MAP problem.
+    """
+
+    crf: CRF
+    labels: Any
+    hidden: Any = None
+    weight: float = 1.0
+    loss: Loss | None = None
+    completion: Callable[[Sample, Mapping[str, np.ndarray]], np.ndarray] | None = None
+
+    @property
+    def observed(self) -> np.ndarray:
+        """bool (V,)."""
+        return np.ones(self.crf.n_vars, bool) if self.hidden is None else ~np.asarray(self.hidden, bool)
+
+    @property
+    def latent(self) -> bool:
+        """Has the sample hidden variables (or a completion of its own)?"""
+        return self.completion is not None or not bool(self.observed.all())
+
+
+def check_sample(k: int, sample: Any) -> Sample:
+    """`sample` with checked arrays, or an error that names the sample."""
+    if not isinstance(sample, Sample):
+        raise TypeError(f"samples[{k}]: expected a gmlearn.Sample, got {type(sample).__name__}")
+    crf = sample.crf
+    if not isinstance(crf, CRF):
+        raise TypeError(f"samples[{k}].crf: expected a gmlearn.CRF, got {type(crf).__name__}")
+    try:
+        check_number("weight", sample.weight, low=0)
+        if sample.hidden is not None and np.shape(sample.hidden) != (crf.n_vars,):
+            raise ValueError(f"hidden: expected shape ({crf.n_vars},), got {np.shape(sample.hidden)}")
+        labels = np.array(sample.labels, copy=True)
+        if labels.shape != (crf.n_vars,):
+            raise ValueError(f"labels: expected shape ({crf.n_vars},), got {labels.shape}")
+        labels = np.where(sample.observed, labels, 0)
+        labels = crf.check_labels(labels)
+    except ValueError as error:
+        raise ValueError(f"samples[{k}].{error}") from None
+    return Sample(crf, labels, sample.hidden, float(sample.weight), sample.loss, sample.completion)
