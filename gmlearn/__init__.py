@@ -7,9 +7,9 @@ Everything public is a name of this package; names are imported on first use, so
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gmlearn._version import __version__
+from gmlearn._version import __version__ as __version__
 
 #: public name -> module that holds it
 _EXPORTS: dict[str, str] = {
@@ -22,7 +22,12 @@ _EXPORTS: dict[str, str] = {
         "gmlearn.decompositions": "Decomposition Slaves Subgraphs decompose",
         "gmlearn.master": "Dual Round",
         "gmlearn.solvers": "solve MapSolver Problem Result Status SolverRefusal",
-        "gmlearn.io": "read write FileFormat FormatError",
+        "gmlearn.losses": "Loss Hamming WeightedHamming LabelDistance NoLoss",
+        "gmlearn.learn": (
+            "train Sample TrainedModel TrainingHistory TrainingOptions Trainer Optimizer PassReport Objective build_objective load "
+            "Regularizer NoRegularizer L1 L2 ElasticNet GroupL2 ConvexSet Box NonNegative Simplex Fixed Projection"
+        ),
+        "gmlearn.io": "read write read_evidence read_weights FileFormat FormatError",
         "gmlearn.experiments": "Experiment Run",
         "gmlearn._utils.progress": "progress",
         "gmlearn._utils.files": "atomic_write",

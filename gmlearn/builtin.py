@@ -48,3 +48,27 @@ def gmlearn_formats():
     from gmlearn import io
 
     return [io.Uai(), io.Wcsp(), io.Cfn(), io.Npz()]
+
+
+@hookimpl
+def gmlearn_losses():
+    from gmlearn import losses as l
+
+    return [l.Hamming, l.WeightedHamming, l.LabelDistance, l.NoLoss]
+
+
+@hookimpl
+def gmlearn_optimizers():
+    from gmlearn.learn.bcfw import BlockFrankWolfe
+    from gmlearn.learn.cutting_plane import CuttingPlane
+    from gmlearn.learn.optimizers import Incremental, Stochastic, Subgradient
+    from gmlearn.learn.soft import SoftLBFGS
+
+    return [BlockFrankWolfe, Subgradient, Stochastic, Incremental, CuttingPlane, SoftLBFGS]
+
+
+@hookimpl
+def gmlearn_trainers():
+    from gmlearn.learn.trainer import DualDecomposition
+
+    return [DualDecomposition()]

@@ -120,16 +120,6 @@ class Objective:
             total += s.weight * (s.truth_features - v.features)
         return total
 
-    def errors(self, w: np.ndarray, vertices: Sequence[Vertex]) -> float:
-        """Mean share of wrong observed labels among the slaves' majority labels (loss-augmented, so an upper view)."""
-        wrong, total = 0, 0
-        for s, v in zip(self.states, vertices):
-            labels = s.dual.slaves.proposals([], v.mean)[0]
-            seen = s.sample.observed
-            wrong += int((labels[seen] != s.truth[seen]).sum())
-            total += int(seen.sum())
-        return wrong / max(total, 1)
-
 
 def weights_dict(layout: WeightLayout, w: np.ndarray) -> Mapping[str, np.ndarray]:
     """Copies of the named parts of `w` (P,)."""

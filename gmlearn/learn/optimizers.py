@@ -66,6 +66,11 @@ class Optimizer(ABC):
     def w(self) -> np.ndarray:
         return self.state["w"]
 
+    @property
+    def evaluated_w(self) -> np.ndarray:
+        """The weights at which the last reported objective holds."""
+        return self.state.get("evaluated", self.state["w"])
+
     def order(self) -> np.ndarray:
         """A random order of the samples for this pass; a function of the seed and the pass alone."""
         return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(len(self.objective.states))
@@ -96,10 +101,8 @@ class Subgradient(Optimizer):
         """A proximal AdaGrad step; `share` of R goes with it."""
         state, prior = self.state, self.objective.prior
         state["squares"] = state["squares"] + slope ** 2
-        rate = self.step / np.sqrt(np.maximum(state["squares"], 1e-300))
-        mean_rate = float(rate[state["squares"] > 0].mean()) if (state["squares"] > 0).any() else self.step
-        moved = state["w"] - np.where(state["squares"] > 0, rate, 0.0) * slope
-        state["w"] = prior.prox(moved, share * mean_rate)
+        rate = np.where(state["squares"] > 0, self.step / np.sqrt(np.maximum(state["squares"], 1e-300)), 0.0)
+        state["w"] = prior.prox(state["w"] - rate * slope, share * rate)
 
     def _move_lambda(self, k: int, ind: np.ndarray, mean: np.ndarray, scale: float = 1.0) -> None:
         coords = self.objective.states[k].dual.coords
@@ -110,7 +113,7 @@ class Subgradient(Optimizer):
         objective, state = self.objective, self.state
         lams = [state[f"lam{k}"] for k in range(len(objective.states))]
         vertices = objective.vertices(self.w, lams)
-        value = objective.value(self.w, vertices)
+        value, state["evaluated"] = objective.value(self.w, vertices), self.w.copy()
         slope = objective.slope(vertices)
         for k, v in enumerate(vertices):
             self._move_lambda(k, v.ind, v.mean)

@@ -27,18 +27,14 @@ class Regularizer:
         """What is not quadratic in R."""
         return 0.0
 
-    def prox_rest(self, w: np.ndarray, step: float) -> np.ndarray:
-        """argmin_u rest(u) + |u - w|^2 / (2 step)."""
+    def prox_rest(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """argmin_u rest(u) + sum (u - w)^2 / (2 step), step of the shape of w."""
         return w
 
-    def prox(self, w: np.ndarray, step: float) -> np.ndarray:
-        """argmin_u R(u) + |u - w|^2 / (2 step)."""
+    def prox(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """argmin_u R(u) + sum (u - w)^2 / (2 step), step of the shape of w."""
         shrink = 1.0 + step * self.mu
         return self.prox_rest(w / shrink, step / shrink)
-
-    def minimiser(self, v: np.ndarray) -> np.ndarray:
-        """argmin_w R(w) - v.w, for mu > 0."""
-        return self.prox_rest(v / self.mu, 1.0 / self.mu)
 
 
 class NoRegularizer(Regularizer):
@@ -64,7 +60,7 @@ class L1(Regularizer):
     def rest(self, w: np.ndarray) -> float:
         return self.tau * float(np.abs(w).sum())
 
-    def prox_rest(self, w: np.ndarray, step: float) -> np.ndarray:
+    def prox_rest(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
         return np.sign(w) * np.maximum(np.abs(w) - step * self.tau, 0.0)
 
     def __repr__(self) -> str:
@@ -108,10 +104,12 @@ class GroupL2(Regularizer):
     def rest(self, w: np.ndarray) -> float:
         return self.tau * float(self._norms(w, self._numbers(w)).sum())
 
-    def prox_rest(self, w: np.ndarray, step: float) -> np.ndarray:
+    def prox_rest(self, w: np.ndarray, step: np.ndarray) -> np.ndarray:
         number = self._numbers(w)
         norm = self._norms(w, number)
-        factor = np.maximum(1.0 - step * self.tau / np.maximum(norm, 1e-300), 0.0)
+        # one step for a group: with different ones the proximal map has no closed form
+        rate = np.bincount(number, np.broadcast_to(step, w.shape).ravel()) / np.maximum(np.bincount(number), 1)
+        factor = np.maximum(1.0 - rate * self.tau / np.maximum(norm, 1e-300), 0.0)
         return (w.ravel() * factor[number]).reshape(w.shape)
 
 
@@ -246,10 +244,10 @@ class Prior:
         """The nearest point of W."""
         return self._map(w, lambda name, part: part)
 
-    def prox(self, w: np.ndarray, step: float) -> np.ndarray:
-        """argmin over W of R(u) + |u - w|^2 / (2 step); exact where the set is a box or R is quadratic."""
-        return self._map(w, lambda name, part: self.regularizers[name].prox(part, step))
+    def prox(self, w: np.ndarray, step: Any) -> np.ndarray:
+        """argmin over W of R(u) + sum (u - w)^2 / (2 step); step a number or (P,).
 
-    def minimiser(self, v: np.ndarray) -> np.ndarray:
-        """argmin over W of R(w) - v.w, for strongly convex R."""
-        return self._map(v, lambda name, part: self.regularizers[name].minimiser(part) if self.regularizers[name].mu > 0 else part)
+        Exact where the set is a box, or R is quadratic and the steps are equal.
+        """
+        steps = self.layout.split(np.broadcast_to(np.asarray(step, float), (self.layout.size,)))
+        return self._map(w, lambda name, part: self.regularizers[name].prox(part, steps[name]))

@@ -22,7 +22,7 @@ class LocalPolytope:
     """min c.mu over marginals mu: one variable per allowed label and per allowed joint state of each clique.
 
     cost (n,).   rows, columns, entries, right : equality constraints.   label : int (n_coords,), the column of each label
-    or -1.   constraint : int (S_labels,), the row that ties each (clique member, label) to the label, -1 if absent.
+    or -1.   first_joint : int (F + 1,), the first column of each clique.   constraint : int (S_labels,), the row that ties each (clique member, label) to the label, -1 if absent.
     """
 
     cost: np.ndarray
@@ -32,6 +32,8 @@ class LocalPolytope:
     right: np.ndarray
     label: np.ndarray
     constraint: np.ndarray
+    first_joint: np.ndarray
+    allowed: np.ndarray
 
     @classmethod
     def of(cls, graph: FactorGraph, allowed: np.ndarray) -> LocalPolytope:
@@ -46,7 +48,9 @@ class LocalPolytope:
         sizes = graph.n_states[graph.scope]
         slot_ptr = np.concatenate([[0], np.cumsum(sizes)])
         constraint = np.full(int(slot_ptr[-1]), -1)
+        first_joint = np.zeros(graph.n_factors + 1, np.int64)
         for f in range(graph.n_factors):
+            first_joint[f] = n_columns
             lo, hi = int(graph.indptr[f]), int(graph.indptr[f + 1])
             scope = graph.scope[lo:hi]
             keep = [np.flatnonzero(allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in scope.tolist()]
@@ -62,10 +66,19 @@ class LocalPolytope:
                 entries += [np.ones(len(joint)), -np.ones(len(keep[i]))]
                 n_rows += len(keep[i])
             n_columns += len(joint)
+        first_joint[-1] = n_columns
         right = np.zeros(n_rows)
         right[:graph.n_vars] = 1.0
         return cls(np.concatenate(cost), np.concatenate(rows), np.concatenate(columns), np.concatenate(entries), right, label,
-                   constraint)
+                   constraint, first_joint, allowed)
+
+    def joint(self, graph: FactorGraph, f: int) -> tuple[np.ndarray, np.ndarray]:
+        """Joint states (n, k) of clique f that have a column, and their columns (n,)."""
+        scope = graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist()
+        keep = [np.flatnonzero(self.allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in scope]
+        index = np.argwhere(np.isfinite(graph.table(f)[np.ix_(*keep)]))
+        states = np.stack([k[i] for k, i in zip(keep, index.T)], axis=1)
+        return states, np.arange(self.first_joint[f], self.first_joint[f + 1])
 
     def matrix(self):
         """The constraint matrix, sparse."""

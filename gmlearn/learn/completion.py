@@ -1,0 +1,41 @@
+"""Completion: fill in the hidden labels of the samples at the weights of now."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gmlearn.learn.objective import Objective, SampleState
+from gmlearn.solvers import solve
+
+
+def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.ndarray:
+    """Labels (V,) that agree with the observed ones: the sample's own completion, or a clamped MAP problem."""
+    sample = state.sample
+    named = {n: v for n, v in state.layout.split(w).items() if n in sample.crf.layout.shapes}
+    if sample.completion is not None:
+        labels = np.asarray(sample.completion(sample, named))
+        if labels.shape != (sample.crf.n_vars,):
+            raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), got {labels.shape}")
+        return sample.crf.check_labels(labels)
+    clamped = sample.crf.clamp(sample.labels, sample.observed)
+    answer = solve(clamped, named, solver=solver, seed=seed, initial=state.truth)
+    if not np.isfinite(answer.energy):
+        raise ValueError(f"samples[{state.index}]: no completion of the hidden labels is feasible with the observed ones")
+    return answer.labels
+
+
+def complete_all(objective: Objective, w: np.ndarray, solver: str, seed: int, first: bool) -> float:
+    """Complete every latent sample; returns how much the objective fell. A completion that is no better is not taken."""
+    latent = [s for s in objective.states if s.sample.latent]
+    found = objective.executor.map(lambda s: complete(s, w, solver, seed), latent)
+    drop = 0.0
+    for state, labels in zip(latent, found):
+        before = state.truth_energy(w)
+        old = state.truth
+        state.set_truth(labels)
+        after = state.truth_energy(w)
+        if first or after <= before:
+            drop += 0.0 if first else state.weight * (before - after)
+        else:
+            state.set_truth(old)
+    return drop

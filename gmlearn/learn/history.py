@@ -1,0 +1,58 @@
+"""What happened during training, pass by pass, in a form that plots itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class TrainingHistory:
+    """One entry per pass; NaN where a pass did not measure something.
+
+    objective : F(w, lambda).   bound : a lower bound of the best F.   gap : the optimiser's measure of what is left.
+    seconds : time since the start.   step : step size.   validation : validation error.   completion : how much the last
+    completion lowered F (latent models).
+    """
+
+    passes: list[int] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    bound: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    completion: list[float] = field(default_factory=list)
+
+    def append(self, **values: float | None) -> None:
+        """Add one pass."""
+        for f in fields(self):
+            value = values.get(f.name)
+            getattr(self, f.name).append(int(value or 0) if f.name == "passes" else float("nan" if value is None else value))
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All columns as arrays."""
+        return {f.name: np.array(getattr(self, f.name), float) for f in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingHistory:
+        """The inverse of `arrays`."""
+        history = cls(**{f.name: arrays[f.name].tolist() for f in fields(cls)})
+        history.passes = [int(p) for p in history.passes]
+        return history
+
+    def evaluated(self) -> np.ndarray:
+        """The objectives that were measured."""
+        values = np.array(self.objective, float)
+        return values[np.isfinite(values)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Objective and bound against passes."""
+        from gmlearn.plot.curves import plot_objective
+
+        return plot_objective(self, ax)

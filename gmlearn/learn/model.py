@@ -1,0 +1,95 @@
+"""The result of training: named weights that predict, with everything needed to judge and repeat them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.archive import load_arrays, save_arrays
+from gmlearn._version import __version__
+from gmlearn.learn.history import TrainingHistory
+from gmlearn.model.crf import CRF
+from gmlearn.solvers import Result, solve
+
+
+def versions() -> dict[str, str]:
+    """What the result was computed with."""
+    return {"gmlearn": __version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+@dataclass
+class TrainedModel:
+    """Learnt weights.
+
+    weights : name -> array.   objective : F at these weights.   history : `TrainingHistory`.   completions : completed labels of
+    the latent samples.   settings, seed, versions : how to repeat it.   status : why training ended.
+    """
+
+    weights: dict[str, np.ndarray]
+    objective: float
+    history: TrainingHistory = field(default_factory=TrainingHistory)
+    completions: list[np.ndarray] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    versions: dict[str, str] = field(default_factory=versions)
+    status: str = ""
+
+    @property
+    def gap(self) -> float:
+        """The last gap that the optimiser reported."""
+        measured = [g for g in self.history.gap if np.isfinite(g)]
+        return measured[-1] if measured else float("nan")
+
+    def predict(self, crf: CRF, **options: Any) -> Result:
+        """MAP inference with the learnt weights; options as in `gmlearn.solve`."""
+        needed = crf.layout.shapes
+        return solve(crf, {name: self.weights[name] for name in needed if name in self.weights}, **options)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Objective against passes."""
+        return self.history.plot(ax)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write an .npz file, whole or not at all; it loads without executing code."""
+        header = {"kind": "gmlearn trained model", "objective": self.objective, "settings": self.settings, "seed": self.seed,
+                  "versions": self.versions, "status": self.status, "completions": len(self.completions),
+                  "names": list(self.weights)}
+        arrays: dict[str, np.ndarray] = {f"weight{i}": np.asarray(v) for i, v in enumerate(self.weights.values())}
+        arrays |= {f"history_{name}": value for name, value in self.history.arrays().items()}
+        arrays |= {f"completion{k}": labels for k, labels in enumerate(self.completions)}
+        save_arrays(path, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> TrainedModel:
+        """Read what `save` wrote."""
+        header, arrays = load_arrays(path, "gmlearn trained model")
+        history = TrainingHistory.from_arrays({n[8:]: a for n, a in arrays.items() if n.startswith("history_")})
+        weights = {str(name): arrays[f"weight{i}"] for i, name in enumerate(header["names"])}
+        completions = [arrays[f"completion{k}"] for k in range(int(header["completions"]))]
+        return cls(weights, float(header["objective"]), history, completions, dict(header["settings"]), int(header["seed"]),
+                   dict(header["versions"]), str(header["status"]))
+
+    def __repr__(self) -> str:
+        shapes = {name: value.shape for name, value in self.weights.items()}
+        return f"TrainedModel(objective={self.objective:.6g}, weights={shapes}, passes={len(self.history)}, status={self.status!r})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{n}</td><td>{v.shape}</td><td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
+                       for n, v in self.weights.items())
+        return f"<b>objective {self.objective:.6g}</b> ({self.status})<table><tr><th>segment</th><th>shape</th><th>weights</th></tr>{rows}</table>"
+
+
+def load(path: str | os.PathLike) -> TrainedModel:
+    """A trained model from a file that `TrainedModel.save` wrote."""
+    return TrainedModel.load(path)
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they can be written into a file: names and numbers; objects by their representation."""
+    return json.loads(json.dumps({k: v for k, v in settings.items()}, default=repr))
