@@ -62,7 +62,8 @@ def check_number(name: str, value: Any, *, low: float = -np.inf, high: float = n
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind) or np.isnan(float(value)):
         raise ValueError(f"{name}: expected {'a whole' if integer else 'a'} number, got {value!r}")
-    inside = (low < value < high) if strict else (low <= value <= high)
+    number = float(value)
+    inside = (low < number < high) if strict else (low <= number <= high)
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
         raise ValueError(f"{name}: expected a number in {left}{low:g}, {high:g}{right}, got {value!r}")

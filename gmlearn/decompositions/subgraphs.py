@@ -42,7 +42,8 @@ class JointBlock(Block):
 
     def __init__(self, variables: Any, components: Sequence[Component], states: np.ndarray):
         super().__init__(variables)
-        self.components, self.states = list(components), states
+        self.components = list(components)
+        self.states = states
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {name: shape for c in self.components for name, shape in c.block.segments().items()}

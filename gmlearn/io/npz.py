@@ -174,7 +174,7 @@ def _from_attributes(kind: type[Block], state: State) -> Block:
                 inherited is None or isinstance(inherited, (bool, int, float, str))):
             raise ValueError(f"{name!r} cannot be an attribute of {kind.__name__}")
         setattr(block, name, value)
-    block.states = None
+    block.states = None  # type: ignore[assignment]
     ragged = isinstance(block, RaggedBlock)
     for name in ("_members", "_indptr") if ragged else ("variables",):
         array = state.get(name)

@@ -23,14 +23,15 @@ def save_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any], state:
     save_arrays(path, {"kind": KIND, "fingerprint": fingerprint, "progress": progress}, arrays)
 
 
-def load_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any]) -> tuple[dict, list, np.ndarray, TrainingHistory, dict]:
+def load_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any]
+                    ) -> tuple[dict[str, np.ndarray], list[np.ndarray], np.ndarray, TrainingHistory, dict[str, float]]:
     """What `save_checkpoint` wrote, if it belongs to the same problem."""
     header, arrays = load_arrays(path, KIND)
     stored = header.get("fingerprint", {})
     if stored != fingerprint:
         changed = sorted(k for k in {*stored, *fingerprint} if stored.get(k) != fingerprint.get(k))
-        raise ValueError(f"{os.fspath(path)}: the checkpoint belongs to another training problem (different: {', '.join(changed)}); "
-                         "remove it, or pass another checkpoint path")
+        raise ValueError(f"{os.fspath(path)}: the checkpoint belongs to another training problem (different: "
+                         f"{', '.join(changed)}); remove it, or pass another checkpoint path")
     state = {n[6:]: a for n, a in arrays.items() if n.startswith("state_")}
     truths = [arrays[f"truth_{k}"] for k in range(sum(n.startswith("truth_") for n in arrays))]
     history = TrainingHistory.from_arrays({n[8:]: a for n, a in arrays.items() if n.startswith("history_")})

@@ -15,7 +15,8 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
     if sample.completion is not None:
         labels = np.asarray(sample.completion(sample, named))
         if labels.shape != (sample.crf.n_vars,):
-            raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), got {labels.shape}")
+            raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), "
+                             f"got {labels.shape}")
         return sample.crf.check_labels(labels)
     clamped = sample.crf.clamp(sample.labels, sample.observed)
     answer = solve(clamped, named, solver=solver, seed=seed, initial=state.truth)

@@ -82,7 +82,8 @@ class TrainedModel:
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{n}</td><td>{v.shape}</td><td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
                        for n, v in self.weights.items())
-        return f"<b>objective {self.objective:.6g}</b> ({self.status})<table><tr><th>segment</th><th>shape</th><th>weights</th></tr>{rows}</table>"
+        head = "<tr><th>segment</th><th>shape</th><th>weights</th></tr>"
+        return f"<b>objective {self.objective:.6g}</b> ({self.status})<table>{head}{rows}</table>"
 
 
 def load(path: str | os.PathLike) -> TrainedModel:

@@ -88,7 +88,7 @@ class Subgradient(Optimizer):
     """
 
     name = "subgradient"
-    settings = ("step", "lambda_step")
+    settings: ClassVar[tuple[str, ...]] = ("step", "lambda_step")
     step = 0.1
     lambda_step = 0.5
 

@@ -27,7 +27,7 @@ class SoftLBFGS(Optimizer):
     def refuses(cls, prior: Prior, temperature: float) -> str | None:
         if temperature <= 0:
             return "needs a temperature > 0 (the hinge is not smooth)"
-        if any(r.value(np.ones(s)) != 0.5 * r.mu * np.prod(s) for r, s in zip(prior.regularizers.values(), prior.layout.shapes.values())):
+        if any(prior.regularizers[n].rest(np.ones(shape)) != 0.0 for n, shape in prior.layout.shapes.items()):
             return "only quadratic regularisers are smooth"
         if any(type(s) is not ConvexSet and not isinstance(s, (Box, Fixed)) for s in prior.sets.values()):
             return "only bounds on single weights (Box, NonNegative, Fixed)"
@@ -37,13 +37,14 @@ class SoftLBFGS(Optimizer):
         for k, s in enumerate(self.objective.states):
             self.state[f"lam{k}"] = s.dual.lam.copy()
 
-    def _bounds(self) -> list[tuple[float, float]]:
+    def _bounds(self) -> list[tuple[float | None, float | None]]:
         prior, bounds = self.objective.prior, []
         for name, shape in prior.layout.shapes.items():
             found = prior.sets[name]
             low = found.project(np.full(shape, -1e300)) if type(found) is not ConvexSet else np.full(shape, -np.inf)
             high = found.project(np.full(shape, 1e300)) if type(found) is not ConvexSet else np.full(shape, np.inf)
-            bounds += [(None if a <= -1e300 else float(a), None if b >= 1e300 else float(b)) for a, b in zip(low.ravel(), high.ravel())]
+            bounds += [(None if a <= -1e300 else float(a), None if b >= 1e300 else float(b))
+                       for a, b in zip(low.ravel(), high.ravel())]
         return bounds
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -110,12 +110,11 @@ def train(samples: Sequence[Sample], loss: str | Loss = "hamming", decomposition
     >>> bool(model.weights["smooth"] > 0)
     True
     """
-    if isinstance(method, str):
-        method = registry.get("trainer", method)
+    trainer: Trainer = registry.get("trainer", method) if isinstance(method, str) else method
     options = TrainingOptions(loss, decomposition, optimizer, regularizer, constraints, weights, temperature, max_iter, tol,
                               completion_every, completion_solver, validation, patience, callbacks, checkpoint, checkpoint_every,
                               n_jobs, seed, show_progress, settings)
-    return method.train(samples, options)
+    return trainer.train(samples, options)
 
 
 class DualDecomposition(Trainer):
@@ -281,9 +280,9 @@ class TrainingRun:
         if np.isfinite(bound) and self.best_value - bound <= options.tol * scale:
             return f"certified: objective within {options.tol:g} of its lower bound"
         values = np.minimum.accumulate(history.evaluated())
-        if len(values) >= 5 and np.isfinite(history.objective[-1]) and not np.isfinite(bound) and options.validation is None:
-            if values[-4] - values[-1] < options.tol * scale:
-                return f"objective fell by less than {options.tol:g} in three evaluations"
+        measured = len(values) >= 5 and np.isfinite(history.objective[-1]) and not np.isfinite(bound)
+        if measured and options.validation is None and values[-4] - values[-1] < options.tol * scale:
+            return f"objective fell by less than {options.tol:g} in three evaluations"
         return ""
 
     def _model(self, status: str) -> TrainedModel:
@@ -293,8 +292,8 @@ class TrainingRun:
                                    "temperature": options.temperature, "max_iter": options.max_iter, "tol": options.tol,
                                    **options.settings})
         completions = [s.truth for s in self.objective.states if s.sample.latent]
-        return TrainedModel(dict(weights_dict(self.objective.layout, self.best_w)), float(self.best_value), self.history, completions,
-                            settings, options.seed, status=status)
+        weights = dict(weights_dict(self.objective.layout, self.best_w))
+        return TrainedModel(weights, float(self.best_value), self.history, completions, settings, options.seed, status=status)
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -305,7 +304,8 @@ class TrainingRun:
                 "duals": [len(s.dual.coords) for s in objective.states], "temperature": options.temperature}
 
     def _save(self, passes: int) -> None:
-        progress_made = {"passes": passes, "best_value": self.best_value, "best_validation": self.best_validation, "idle": self.idle}
+        progress_made = {"passes": passes, "best_value": self.best_value, "best_validation": self.best_validation,
+                         "idle": self.idle}
         save_checkpoint(self.options.checkpoint, self._fingerprint(), self.optimizer.state,  # type: ignore[arg-type]
                         [s.truth for s in self.objective.states], self.best_w, self.history, progress_made)
 

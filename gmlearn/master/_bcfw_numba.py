@@ -1,6 +1,5 @@
 """Compiled inner step of block-coordinate Frank-Wolfe on the proximal dual."""
 
-import numpy as np
 from numba import njit
 
 

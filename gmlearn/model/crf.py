@@ -83,7 +83,8 @@ class CRF:
             rows = [check_array(f"costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)]
             lengths = np.array([len(r) for r in rows])
             if len(rows) != len(variables) or (lengths != states).any():
-                raise ValueError(f"costs: expected {len(variables)} rows with {states.tolist()[:8]}... entries, got {lengths.tolist()[:8]}...")
+                raise ValueError(f"costs: expected {len(variables)} rows with {states.tolist()[:8]}... entries, "
+                                 f"got {lengths.tolist()[:8]}...")
             flat = np.concatenate(rows) if rows else np.zeros(0)
         else:
             expected = (len(variables), int(states[0]) if len(states) else 0)

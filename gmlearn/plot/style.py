@@ -8,9 +8,9 @@ from typing import Any
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 
 
-def style() -> dict[str, Any]:
+def style() -> dict[Any, Any]:
     """The matplotlib settings; use as ``with matplotlib.rc_context(gm.plot.style()):``."""
-    from matplotlib import cycler
+    from cycler import cycler
 
     return {
         "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,

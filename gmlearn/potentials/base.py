@@ -36,7 +36,7 @@ class Block(ABC):
 
     def __init__(self, variables: Any):
         self.variables = check_array(f"{type(self).__name__}.variables", variables, ndim=2, dtype=np.int64)
-        self.states: np.ndarray | None = None
+        self.states: np.ndarray = None  # type: ignore[assignment]  # known once bound
 
     # ------------------------------------------------------------------ what a subclass writes
 
@@ -58,6 +58,7 @@ class Block(ABC):
 
     def check(self) -> None:
         """Further checks once `states` is known; raise ValueError with the reason."""
+        return None
 
     # ------------------------------------------------------------------ what every block has
 
@@ -173,7 +174,7 @@ class RaggedBlock(Block):
             raise ValueError(f"{type(self).__name__}.cliques: clique {empty[0]} is empty")
         self._members = np.concatenate(cliques) if cliques else np.zeros(0, np.int64)
         self._indptr = np.concatenate([[0], np.cumsum([len(c) for c in cliques])]).astype(np.int64)
-        self.states = None
+        self.states = None  # type: ignore[assignment]  # known once bound
 
     @property
     def members(self) -> np.ndarray:

@@ -42,7 +42,8 @@ class Table(Block):
             self.values, self.start = array.ravel(), np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:]))
             self.shapes = np.tile(np.array(array.shape[1:], np.int64), (m, 1))
         else:
-            raise ValueError(f"Table.tables: expected {k} dimensions (shared) or {k + 1} with a leading {m}, got shape {array.shape}")
+            raise ValueError(f"Table.tables: expected {k} dimensions (shared) or {k + 1} with a leading {m}, "
+                             f"got shape {array.shape}")
 
     def _from_list(self, tables: Any, m: int, k: int) -> None:
         if len(tables) != m:
@@ -78,7 +79,7 @@ class Table(Block):
             return self
         size = self.shapes.prod(axis=1)
         where = np.repeat(self.start - (np.cumsum(size) - size), size) + np.arange(size.sum())
-        part = self.take(np.arange(len(self)))
+        part: Table = self.take(np.arange(len(self)))  # type: ignore[assignment]
         part.values, part.start = self.values[where], np.cumsum(size) - size
         return part
 

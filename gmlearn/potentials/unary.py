@@ -35,7 +35,7 @@ class Unary(Block):
 
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():
-            raise ValueError(f"{self}: all variables of one Unary block must have the same number of states; add one block for each")
+            raise ValueError(f"{self}: all variables of one Unary block must have the same number of states; add one for each")
         if self.inputs.ndim == 3 and len(self) and self.inputs.shape[1] != self.max_states:
             raise ValueError(f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}")
 

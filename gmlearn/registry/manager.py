@@ -197,7 +197,7 @@ def register(obj: Any, name: str | None = None) -> None:
         return
     if any(getattr(obj, hook, None) is not None for hook in _hook_names()):
         registry.entries()
-        registry.add_plugin(obj, name or getattr(obj, "__name__", type(obj).__name__))
+        registry.add_plugin(obj, name or str(getattr(obj, "__name__", type(obj).__name__)))
         return
     registry.add(obj)
 

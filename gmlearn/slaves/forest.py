@@ -93,7 +93,8 @@ class ForestGroup(SlaveGroup):
         return ends
 
     def slave_features(self, result: SlaveResult) -> Features | None:
-        ends, total, begin = self._edge_labels(result.labels), {}, 0
+        ends, begin = self._edge_labels(result.labels), 0
+        total: Features = {}
         for block in self.blocks:
             found = block.clique_features(ends[begin:begin + len(block)])
             if found is None:

@@ -13,7 +13,7 @@ def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, 
     for i in range(adj_ptr[v], adj_ptr[v + 1]):
         slot = adj_slot[i]
         f = owner[slot]
-        if f == skip_a or f == skip_b:
+        if f in (skip_a, skip_b):
             continue
         position = start[f]
         for j in range(indptr[f], indptr[f + 1]):

@@ -48,20 +48,19 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     """
     if not isinstance(crf, CRF):
         raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
-    if isinstance(solver, str):
-        solver = registry.get("solver", solver)
+    chosen: MapSolver = registry.get("solver", solver) if isinstance(solver, str) else solver
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
     if max_iter is not None:
         check_number("max_iter", max_iter, low=0, integer=True)
     check_number("tol", tol, low=0)
-    unknown = [name for name in settings if name not in solver.settings]
+    unknown = [name for name in settings if name not in chosen.settings]
     if unknown:
-        raise TypeError(f"solver {solver.name!r} has no setting {unknown[0]!r}; it has {sorted(solver.settings) or 'none'}")
+        raise TypeError(f"solver {chosen.name!r} has no setting {unknown[0]!r}; it has {sorted(chosen.settings) or 'none'}")
     w = crf.check_weights(weights)
-    reason = solver.refuses(crf)
+    reason = chosen.refuses(crf)
     if reason is not None:
-        raise SolverRefusal(f"solver {solver.name!r} refuses {crf}: {reason}")
+        raise SolverRefusal(f"solver {chosen.name!r} refuses {crf}: {reason}")
     initial = None if initial is None else crf.check_labels(initial)
     problem = Problem(crf, w, Options(time_limit, max_iter, tol, seed, decomposition, initial, settings))
     if initial is not None:
@@ -70,9 +69,9 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
         problem.offer(np.zeros(0, np.int64), "empty model")
         problem.raise_bound(problem.energy)
     else:
-        solver.run(problem)
-        if not solver.bounds and problem.bound == -np.inf:
+        chosen.run(problem)
+        if not chosen.bounds and problem.bound == -np.inf:
             from gmlearn.solvers.dual import one_round_bound
 
             one_round_bound(problem)
-    return problem.result(solver.name)
+    return problem.result(chosen.name)

@@ -37,9 +37,9 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
         recent.append(problem.bound)
         if problem.stop(max_iter):
             break
-        if stall is not None and len(recent) > stall[0]:
-            if recent[-1] - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12):
-                break
+        full = stall is not None and len(recent) > stall[0]
+        if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12):  # type: ignore[index]
+            break
     if last is not None and not problem.closed:
         for labels in slaves.proposals(last.results, last.mean):
             polisher(problem, labels, "slaves' majority")

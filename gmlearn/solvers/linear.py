@@ -22,7 +22,8 @@ class LocalPolytope:
     """min c.mu over marginals mu: one variable per allowed label and per allowed joint state of each clique.
 
     cost (n,).   rows, columns, entries, right : equality constraints.   label : int (n_coords,), the column of each label
-    or -1.   first_joint : int (F + 1,), the first column of each clique.   constraint : int (S_labels,), the row that ties each (clique member, label) to the label, -1 if absent.
+    or -1.   constraint : int, the row that ties each (clique member, label) to the label, -1 if absent.
+    first_joint : int (F + 1,), the first column of each clique.   allowed : bool (n_coords,).
     """
 
     cost: np.ndarray

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """How a run ended; `meaning` says what that is worth and what to do about it."""
 
     OPTIMAL = "optimal"
@@ -22,7 +22,8 @@ class Status(str, Enum):
     def meaning(self) -> str:
         return {
             "optimal": "the lower bound meets the energy: no labelling is better",
-            "bound": "a gap is left: the bound holds, the labelling may not be optimal; try solver='exact', larger slaves or a larger max_iter",
+            "bound": "a gap is left: the bound holds, the labelling may not be optimal; try solver='exact', larger slaves or "
+                     "a larger max_iter",
             "time limit": "stopped by the time limit: the bound holds, the labelling may not be optimal",
             "infeasible": "every labelling breaks a hard constraint (its energy is inf)",
         }[self.value]
@@ -92,5 +93,6 @@ class Result:
 
     def _repr_html_(self) -> str:
         cells = [("energy", f"{self.energy:.8g}"), ("lower bound", f"{self.bound:.8g}"), ("gap", f"{self.gap:.3g}"),
-                 ("status", f"{self.status.value}: {self.status.meaning}"), ("solver", self.solver), ("seconds", f"{self.seconds:.3g}")]
+                 ("status", f"{self.status.value}: {self.status.meaning}"), ("solver", self.solver),
+                 ("seconds", f"{self.seconds:.3g}")]
         return "<table>" + "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in cells) + "</table>"

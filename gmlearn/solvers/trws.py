@@ -11,7 +11,7 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
 from gmlearn.potentials.base import DENSE
 from gmlearn.slaves import EdgeCosts
-from gmlearn.solvers.polish import Polisher
+from gmlearn.solvers.polish import BlockPolisher, Polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 
 
@@ -131,8 +131,8 @@ def trws_refuses(crf: CRF) -> str | None:
     return f"{odd[0]} is not a block of edges" if odd else None
 
 
-def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polisher: Polisher, max_iter: int = 500,
-             stall: tuple[int, float] = (10, 1e-4)) -> None:
+def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polisher: Polisher | BlockPolisher,
+             max_iter: int = 500, stall: tuple[int, float] = (10, 1e-4)) -> None:
     """Sweep until the problem says stop, or the bound rises by less than a fraction of the gap within a window of sweeps."""
     recent: list[float] = []
     next_decode = 2

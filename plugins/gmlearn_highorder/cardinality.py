@@ -1,0 +1,189 @@
+"""Count potentials: any function of how many members take a label; exactly one; at most k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_highorder.listed import Weights, whole_for_each_clique
+
+
+class Cardinality(gm.RaggedBlock):
+    r"""Cliques :math:`h_c(x) = f_c(n)`, n the number of members that take `label`; f may be anything, convex or not.
+
+    Parameters
+    ----------
+    cliques : list of int arrays, or int (M, k); sizes may differ.
+    costs : f: (K,) shared by all cliques, K > the largest size; (M, K); or a list of M arrays with k_m + 1 entries each.
+        ``inf`` forbids a count.
+    weight : name of the segment that holds f, one weight for each count 0..largest size, instead of `costs`.
+    label : the label that is counted, a number or (M,).
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> crf = gm.CRF(4, 2).add_unary([[0, -1], [0, -2], [0, -3], [0, -4]])
+    >>> _ = crf.add("cardinality", cliques=[[0, 1, 2, 3]], costs=[0, 9, 0, 9, 9])     # none, or a pair
+    >>> crf.energy([0, 0, 1, 1]), crf.energy([0, 1, 1, 1])
+    (-7.0, 0.0)
+    """
+
+    name = "cardinality"
+    per_clique = ("start", "top", "label")
+
+    def __init__(self, cliques: Any, costs: Any = None, weight: str | None = None, label: Any = 1):
+        super().__init__(cliques)
+        kind = type(self).__name__
+        if (costs is None) == (weight is None):
+            raise ValueError(f"{kind}: give either `costs` (a fixed function) or `weight` (a learnt one), not both or neither")
+        self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
+        self.weight, self.n_counts = weight, self.arity + 1
+        if weight is None:
+            self.values, self.start = self._pooled(kind, costs)
+            self.top = _last_finite(self.values, self.start, self.sizes)
+        else:
+            self.values, self.start, self.top = np.zeros(0), np.zeros(len(self), np.int64), self.sizes.copy()
+
+    def _pooled(self, kind: str, costs: Any) -> tuple[np.ndarray, np.ndarray]:
+        """All functions in one array, and where that of each clique begins."""
+        m, sizes = len(self), self.sizes
+        if isinstance(costs, (list, tuple)) and len(costs) and np.ndim(costs[0]) == 1:
+            rows = [gm.check_array(f"{kind}.costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)]
+            lengths = np.array([len(r) for r in rows])
+            if len(rows) != m or (lengths <= sizes[:len(rows)]).any():
+                raise ValueError(f"{kind}.costs: expected {m} arrays with one entry for each count 0..size, "
+                                 f"got {len(rows)} with lengths {lengths.tolist()[:8]}")
+            return np.concatenate(rows), np.cumsum(lengths) - lengths
+        array = gm.check_array(f"{kind}.costs", costs, ndim=(1, 2), allow_inf=True)
+        if array.shape[-1] < self.n_counts or (array.ndim == 2 and len(array) != m):
+            raise ValueError(f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry for each count, "
+                             f"got shape {array.shape}")
+        start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
+        return array.ravel(), start
+
+    def check(self) -> None:
+        wrong = np.flatnonzero(self.label >= np.maximum.reduceat(self.states, self.indptr[:-1])) if len(self) else []
+        if len(wrong):
+            raise ValueError(f"{self}: no member of clique {int(wrong[0])} has the counted label {int(self.label[wrong[0]])}")
+
+    def count(self, x: np.ndarray) -> np.ndarray:
+        """int (M,): members that take the label."""
+        return np.bincount(self.owner[x == self.label[self.owner]], minlength=len(self))
+
+    def function(self, w: Weights) -> np.ndarray:
+        """The pool of function values; clique m reads ``start[m] + n``."""
+        return self.values if self.weight is None else np.ascontiguousarray(w[self.weight], dtype=float)
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        return {} if self.weight is None else {self.weight: (self.n_counts,)}
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        return self.function(w)[self.start + self.count(x)]
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        if self.weight is None:
+            return {}
+        return {self.weight: np.bincount(self.count(x), weight, self.n_counts).astype(float)}
+
+
+class AtMost(Cardinality):
+    """Hard constraint: at most `number` (a number or (M,)) members of a clique take `label`."""
+
+    name = "at_most_k"
+
+    def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
+        cliques = list(cliques)
+        number = whole_for_each_clique("AtMost.number", number, len(cliques))
+        super().__init__(cliques, np.where(_counts(cliques) <= number[:, None], 0.0, np.inf), label=label)
+
+
+class ExactlyOne(Cardinality):
+    """Hard constraint: exactly one member of a clique takes `label`."""
+
+    name = "exactly_one"
+
+    def __init__(self, cliques: Any, label: Any = 1):
+        cliques = list(cliques)
+        super().__init__(cliques, np.where(_counts(cliques) == 1, 0.0, np.inf), label=label)
+
+
+class CardinalitySlave(gm.SlaveSolver):
+    """Count potentials by sort and scan: for each count the members for which the label is relatively cheapest.
+
+    O(k (L + log k)); where only few counts are possible (exactly one, at most k) a selection replaces the sort. Min-marginals
+    cost the same, the log-partition O(k top) with top the largest possible count.
+    """
+
+    name = "cardinality"
+
+    def refuses(self, block: gm.Block) -> str | None:
+        return None if isinstance(block, Cardinality) else "not a count potential"
+
+    def cost(self, block: gm.Block) -> float:
+        return float(len(block.members)) * block.max_states
+
+    def prepare(self, block: Cardinality, w: Weights) -> tuple[np.ndarray, ...]:
+        return block.label, block.function(w), block.start, block.top
+
+    def minimise(self, block: Cardinality, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
+        from gmlearn_highorder._cardinality_numba import minimise_counts
+
+        labels, value = np.empty(len(theta), np.int64), np.empty(len(block))
+        minimise_counts(theta, block.indptr, *w, labels, value)
+        return labels, value
+
+    def min_marginals(self, block: Cardinality, theta: np.ndarray, w: Any) -> np.ndarray:
+        from gmlearn_highorder._cardinality_numba import min_marginals_counts
+
+        out = np.empty_like(theta)
+        min_marginals_counts(theta, block.indptr, *w, out)
+        return out
+
+    def log_partition(self, block: Cardinality, theta: np.ndarray, w: Any,
+                      temperature: float) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Dynamic programming over the members, with the number on so far as the state."""
+        from gmlearn_highorder._cardinality_numba import count_distribution
+
+        label, f, start, top = w
+        score = -theta / temperature
+        counted = np.arange(theta.shape[1]) == label[block.owner][:, None]
+        log_on, log_off = _log_sum(np.where(counted, score, -np.inf)), _log_sum(np.where(counted, -np.inf, score))
+        log_z, p_on, p_count = np.empty(len(block)), np.empty(len(theta)), np.empty((len(block), block.arity + 2))
+        count_distribution(log_on, log_off, block.indptr, -f / temperature, start, top, log_z, p_on, p_count)
+        with np.errstate(invalid="ignore"):
+            within = np.exp(score - np.where(counted, log_on[:, None], log_off[:, None]))
+        feasible = ~np.isneginf(log_z)[block.owner][:, None]
+        marginals = np.where(np.isneginf(score) | ~feasible, 0.0, within * np.where(counted, p_on[:, None], 1.0 - p_on[:, None]))
+        features = {}
+        if block.weight is not None:
+            total = p_count.sum(axis=0)
+            features[block.weight] = np.concatenate([total, np.zeros(block.n_counts)])[:block.n_counts]
+        return -temperature * log_z, marginals, features
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        cliques, states = [[0, 1, 2], [1, 2, 3]], np.array([2, 3, 2, 3])
+        forbidden = rng.normal(size=(2, 4))
+        forbidden[0, 2] = np.inf
+        return [(Cardinality(cliques, forbidden, label=[1, 0]).bind(states), {}),
+                (Cardinality(cliques, weight="f").bind(np.full(4, 2)), {"f": rng.normal(size=4)}),
+                (ExactlyOne(cliques).bind(states), {}), (AtMost(cliques, [1, 2]).bind(np.full(4, 2)), {})]
+
+
+def _counts(cliques: list[Any]) -> np.ndarray:
+    """All counts 0..size of the largest clique."""
+    return np.arange(max((np.size(c) for c in cliques), default=0) + 1)
+
+
+def _log_sum(score: np.ndarray) -> np.ndarray:
+    """log sum exp of each row; -inf for a row of -inf."""
+    return np.logaddexp.reduce(score, axis=1)
+
+
+def _last_finite(values: np.ndarray, start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """int (M,): the largest count 0..size whose cost is finite, 0 if there is none."""
+    if len(start) == 0:
+        return np.zeros(0, np.int64)
+    ahead = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), -1))
+    return np.clip(ahead[start + sizes] - start, 0, sizes)

@@ -1,0 +1,131 @@
+"""What Pn-Potts and pattern cliques share: a few labellings with a cost of their own, all others with one cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+
+Weights = Mapping[str, np.ndarray]
+
+
+def for_each_clique(name: str, value: Any, n: int, allow_inf: bool = True) -> np.ndarray:
+    """`value`, a number or (n,), as a float array (n,)."""
+    return gm.check_array(name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), allow_inf=allow_inf)
+
+
+def whole_for_each_clique(name: str, value: Any, n: int) -> np.ndarray:
+    """`value`, a whole number >= 0 or (n,) of them, as an int array (n,)."""
+    array = gm.check_array(name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), dtype=np.int64)
+    if array.size and array.min() < 0:
+        raise ValueError(f"{name}: expected whole numbers >= 0, got {int(array.min())}")
+    return array
+
+
+def times(share: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """share * cost with 0 * inf = 0: what is not taken costs nothing."""
+    return np.multiply(share, cost, out=np.zeros(np.broadcast_shapes(share.shape, cost.shape)), where=share > 0)
+
+
+class ListedCosts:
+    r"""Cliques that pay :math:`s\,c_j + (1 - s)\,c_{max}`, where x decides the option j and its share s in [0, 1].
+
+    A mixin for blocks. The costs of the J options are fixed, (M, J), or learnt, :math:`c_j = w_j \cdot z_j` with inputs
+    z (M, J, F), or (M, F) where all options share them, and weights (J, F). The cost of everything else is fixed, or
+    learnt as one weight times `other`. A subclass writes `selected` and calls `set_costs`.
+    """
+
+    fixed: Any  # float (M, J), or None if learnt
+    inputs: Any  # float (M, J, F) or (M, F), or None if fixed
+    other: np.ndarray
+    weight: Any
+    weight_other: str | None
+    n_options: int
+
+    def set_costs(self, names: tuple[str, str], fixed: Any, other: Any, features: Any, weight: str | None,
+                  weight_other: str | None) -> None:
+        """Check and keep the costs; `names` are the arguments of `fixed` and `other`, for messages."""
+        kind, m = type(self).__name__, len(self)  # type: ignore[arg-type]
+        if (fixed is None) == (weight is None):
+            raise ValueError(f"{kind}: give either `{names[0]}` (fixed costs) or `weight` (learnt ones), not both or neither")
+        if features is not None and weight is None:
+            raise ValueError(f"{kind}.features: need the name of a weight segment, `weight`")
+        self.fixed = self.inputs = None
+        if fixed is not None:
+            array = np.atleast_1d(gm.check_array(f"{kind}.{names[0]}", fixed, allow_inf=True))
+            if array.ndim > 2 or (array.ndim == 2 and len(array) != m):
+                raise ValueError(f"{kind}.{names[0]}: expected a number, one for each option, or {m} rows of them, "
+                                 f"got shape {array.shape}")
+            self.fixed = np.ascontiguousarray(np.broadcast_to(array, (m, array.shape[-1])))
+        else:
+            self.inputs = np.ones((m, 1)) if features is None else gm.check_array(f"{kind}.features", features, ndim=(2, 3))
+            if len(self.inputs) != m:
+                raise ValueError(f"{kind}.features: expected one row per clique ({m}), got {len(self.inputs)}")
+        self.other = for_each_clique(f"{kind}.{names[1]}", other, m, allow_inf=weight_other is None)
+        self.weight, self.weight_other = weight, weight_other
+        if weight is not None and weight == weight_other:
+            raise ValueError(f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two names")
+
+    def check_options(self, n_options: int) -> None:
+        """Now that their number is known: one cost, or one row of inputs, for each option."""
+        self.n_options = n_options
+        if self.fixed is not None and self.fixed.shape[1] != n_options:
+            if self.fixed.shape[1] != 1:
+                raise ValueError(f"{self}: expected costs of {n_options} options, got {self.fixed.shape[1]}")
+            self.fixed = np.repeat(self.fixed, n_options, axis=1)
+        if self.inputs is not None and self.inputs.ndim == 3 and self.inputs.shape[1] != n_options:
+            raise ValueError(f"{self}: expected features of shape (M, {n_options}, F), got {self.inputs.shape}")
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        if self.weight is not None:
+            found[self.weight] = (self.n_options, self.inputs.shape[-1])
+        if self.weight_other is not None:
+            found[self.weight_other] = ()
+        return found
+
+    def option_costs(self, w: Weights) -> np.ndarray:
+        """float (M, J)."""
+        if self.fixed is not None:
+            return self.fixed
+        weights = w[self.weight]
+        if self.inputs.ndim == 2:
+            return self.inputs @ weights.T
+        return np.ascontiguousarray(np.einsum("mjf,jf->mj", self.inputs, weights))
+
+    def other_costs(self, w: Weights) -> np.ndarray:
+        """float (M,): what every labelling without a cost of its own pays."""
+        return self.other if self.weight_other is None else self.other * w[self.weight_other]
+
+    def selected(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The option (M,) that x selects, and its share (M,); where the share is 0 the option does not matter."""
+        raise TypeError(f"{type(self).__name__} must define selected(x)")
+
+    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
+        option, share = self.selected(x)
+        own = self.option_costs(w)[np.arange(len(option)), option]
+        return times(share, own) + times(1.0 - share, self.other_costs(w))
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        if not self.segments():
+            return {}
+        option, share = self.selected(x)
+        rest = 1.0 - share
+        if weight is not None:
+            share, rest = share * weight, rest * weight
+        chosen = np.zeros((len(option), self.n_options))
+        chosen[np.arange(len(option)), option] = share
+        return self.expected_features(chosen, rest)
+
+    def expected_features(self, chosen: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:
+        """Features where options have the shares `chosen` (M, J) and everything else `rest` (M,)."""
+        found = {}
+        if self.weight is not None:
+            found[self.weight] = (chosen.T @ self.inputs if self.inputs.ndim == 2
+                                  else np.einsum("mj,mjf->jf", chosen, self.inputs))
+        if self.weight_other is not None:
+            found[self.weight_other] = np.asarray(rest @ self.other)
+        return found

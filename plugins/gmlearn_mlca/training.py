@@ -1,0 +1,60 @@
+"""MLCA as an answer to the training problem of a k-means energy: its weight, the metric, in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_mlca.estimator import MLCA
+from gmlearn_mlca.potentials import KMeansEnergy
+from gmlearn_mlca.statistics import PartitionStatistics
+
+
+class ClosedForm(gm.Trainer):
+    """``gm.train(samples, method="mlca")``: the metric of least worst-case risk, at once.
+
+    The model's `objective` is that of the structured surrogate at the same metric, so that both methods can be compared.
+    """
+
+    name = "mlca"
+
+    def train(self, samples: Sequence[gm.Sample], options: gm.TrainingOptions) -> gm.TrainedModel:
+        weights = closed_form_weights(samples)
+        options.loss = "partition" if options.loss == "hamming" else options.loss
+        objective = gm.build_objective(samples, options)
+        w = objective.layout.join(weights)
+        value = objective.value(w, objective.vertices(w))
+        return gm.TrainedModel(weights, value, settings={"method": self.name}, seed=options.seed, status="closed form")
+
+
+def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
+    """The metric M (d, d) for samples with a `KMeansEnergy` and true labels, as a weight segment; O(n d^2 + d^3).
+
+    The datasets of all samples are joined, clusters linked by their label. Among all metrics M has the least worst-case
+    risk of Delta on the joined data; its scale, which no partition depends on, is set to trace 1. Rows are taken
+    as they are: centre them beforehand if the origin has no meaning.
+
+    Parameters
+    ----------
+    samples : objects with ``crf`` (one `KMeansEnergy` block each, all with one weight segment) and ``labels`` (V,).
+    """
+    if not len(samples):
+        raise ValueError("samples: expected at least one, got none")
+    statistics, name = None, ""
+    for k, sample in enumerate(samples):
+        blocks = [b for b in sample.crf.blocks if isinstance(b, KMeansEnergy)]
+        if len(blocks) != 1:
+            raise ValueError(f"samples[{k}].crf: expected exactly one kmeans_energy block, got {len(blocks)}")
+        block, classes = blocks[0], np.arange(blocks[0].n_clusters)
+        if statistics is None:
+            statistics, name = PartitionStatistics(block.rows.shape[1], len(classes)), block.weight
+        if (name, statistics.n_features, statistics.n_classes) != (block.weight, block.rows.shape[1], len(classes)):
+            raise ValueError(f"samples[{k}].crf: expected the weight segment {name!r} for {statistics.n_features} features and "
+                             f"{statistics.n_classes} clusters as in samples[0], got {block.weight!r} for "
+                             f"{block.rows.shape[1]} and {len(classes)}")
+        statistics.add(block.rows, np.asarray(sample.labels)[block.members], classes)
+    M = MLCA(fit_intercept=False).fit_statistics(statistics).get_mahalanobis_matrix()
+    return {name: M / np.trace(M)}

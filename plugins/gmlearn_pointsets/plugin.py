@@ -1,0 +1,30 @@
+"""Hooks of the point-set plugin."""
+
+from __future__ import annotations
+
+import gmlearn as gm
+
+
+@gm.hookimpl
+def gmlearn_potentials():
+    from .potentials import Assignment
+
+    return [Assignment]
+
+
+@gm.hookimpl
+def gmlearn_slave_solvers():
+    from .slaves import SoftassignSolver
+
+    return [SoftassignSolver()]
+
+
+@gm.hookimpl
+def gmlearn_experiments():
+    def pointsets(run: gm.Run) -> None:
+        from .experiments import pointsets as function
+
+        function(run)
+
+    return [gm.Experiment(name="pointsets", function=pointsets,
+                          summary="Cluster point sets with a matching distance: Gold et al.'s experiments, and digits")]
