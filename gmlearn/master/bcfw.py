@@ -58,7 +58,7 @@ def cost_scale(dual: Dual, first: Round) -> float:
     return float(pool.mean()) if pool.size else 1.0
 
 
-def ascend_bcfw(dual: Dual, w, *, reach: float = 0.5, passes: int = 8) -> Iterator[Round]:
+def ascend_bcfw(dual: Dual, w, *, reach: float = 0.5, passes: int = 4) -> Iterator[Round]:
     """Yield a round (a valid bound) after every `passes` passes; ``dual.lam`` holds the best multipliers.
 
     Parameters

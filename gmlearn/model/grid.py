@@ -42,6 +42,6 @@ def find_grid(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
     if len(edges) != height * (width - 1) + (height - 1) * width:
         return None
     horizontal = low[step == 1]
-    if (horizontal % width == width - 1).any() or len(np.unique(low * 2 + (step != 1))) != len(edges):
+    if (horizontal % width == width - 1).any() or (np.bincount(low * 2 + (step != 1)) > 1).any():
         return None
     return height, width

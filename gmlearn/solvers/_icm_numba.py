@@ -44,13 +44,15 @@ def icm_sweep(order, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope,
 
 
 @njit(cache=True, nogil=True)
-def chain_sweep(chain_ptr, chain_var, chain_factor, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start,
+def chain_sweep(chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start,
                 scale, values):
     """Re-optimise each chain exactly with everything else fixed; returns how many variables changed.
 
     Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where
     that makes a chain's new labels no better, the caller's energy check throws them away.
     chain_var : variables of the chains, one chain after the other.   chain_factor : the edge to the next variable.
+    member_ptr, member : the chains of each variable.   dirty : bool, chains whose surroundings changed since they were last
+    optimised; only those are touched.
     """
     largest, longest = 0, 0
     for v in range(len(x)):
@@ -61,6 +63,9 @@ def chain_sweep(chain_ptr, chain_var, chain_factor, x, offsets, unary, adj_ptr, 
     cost = np.empty(largest)
     changed = 0
     for c in range(len(chain_ptr) - 1):
+        if not dirty[c]:
+            continue
+        dirty[c] = False
         lo, n = chain_ptr[c], chain_ptr[c + 1] - chain_ptr[c]
         for i in range(n):
             v = chain_var[lo + i]
@@ -95,6 +100,12 @@ def chain_sweep(chain_ptr, chain_var, chain_factor, x, offsets, unary, adj_ptr, 
             if x[v] != best:
                 x[v] = best
                 changed += 1
+                for j in range(adj_ptr[v], adj_ptr[v + 1]):
+                    f = owner[adj_slot[j]]
+                    for k in range(indptr[f], indptr[f + 1]):
+                        for m in range(member_ptr[scope[k]], member_ptr[scope[k] + 1]):
+                            if member[m] != c:
+                                dirty[member[m]] = True
             if i > 0:
                 best = back[i, best]
     return changed

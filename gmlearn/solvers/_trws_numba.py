@@ -88,8 +88,23 @@ def potts_message(s, low, gamma, message, scale, size):
     for a in range(size):
         message[a] = gamma * (s[a] - low) - message[a]
         floor = min(floor, message[a])
+    if scale >= 0.0:
+        for a in range(size):
+            message[a] = min(message[a] - floor, scale)
+        return floor
+    # a reward for different labels: every label may take the best of the others
+    best, second, where = np.inf, np.inf, 0
     for a in range(size):
-        message[a] = min(message[a] - floor, scale)
+        if message[a] < best:
+            best, second, where = message[a], best, a
+        elif message[a] < second:
+            second = message[a]
+    floor = np.inf
+    for a in range(size):
+        message[a] = min(message[a], (second if a == where else best) + scale)
+        floor = min(floor, message[a])
+    for a in range(size):
+        message[a] -= floor
     return floor
 
 
@@ -109,6 +124,28 @@ def linear_message(s, low, gamma, message, scale, cut, size):
         at = min(message[a], at + scale)
         message[a] = min(at, top) - floor
     return floor
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def linear_pair(s, low, gamma, first, second, scale_1, scale_2, cut, size):
+    """Two truncated linear messages at once: their sweeps are chains of dependent steps that overlap in time."""
+    floor_1, floor_2 = np.inf, np.inf
+    for a in range(size):
+        first[a] = gamma * (s[a] - low) - first[a]
+        floor_1 = min(floor_1, first[a])
+    for a in range(size):
+        second[a] = gamma * (s[a] - low) - second[a]
+        floor_2 = min(floor_2, second[a])
+    at_1, at_2 = np.inf, np.inf
+    for a in range(size):
+        at_1, at_2 = min(first[a], at_1 + scale_1), min(second[a], at_2 + scale_2)
+        first[a], second[a] = at_1, at_2
+    at_1, at_2 = np.inf, np.inf
+    top_1, top_2 = floor_1 + scale_1 * cut, floor_2 + scale_2 * cut
+    for a in range(size - 1, -1, -1):
+        at_1, at_2 = min(first[a], at_1 + scale_1), min(second[a], at_2 + scale_2)
+        first[a], second[a] = min(at_1, top_1) - floor_1, min(at_2, top_2) - floor_2
+    return floor_1 + floor_2
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -160,6 +197,10 @@ def pass_grid(unary, across, down, scale_across, scale_down, table, table_t, kin
             inner = 0 < x < width - 1 and 0 < y < height - 1
             gamma = 0.5 if inner else 1.0 / max((x > 0) + (y > 0), (x + 1 < width) + (y + 1 < height), 1)
             ex = x + 1 if forward else x
+            ey = y + 1 if forward else y
+            if kind == 2 and 0 < ex < width and 0 < ey < height:
+                bound += linear_pair(s, low, gamma, across[y, ex], down[ey, x], scale_across[y, ex], scale_down[ey, x], cut, size)
+                continue
             if 0 < ex < width:
                 m, scale = across[y, ex], scale_across[y, ex]
                 if kind == 1:
@@ -168,7 +209,6 @@ def pass_grid(unary, across, down, scale_across, scale_down, table, table_t, kin
                     bound += linear_message(s, low, gamma, m, scale, cut, size)
                 else:
                     bound += dense_message(s, low, gamma, m, t, scale, size, h, out)
-            ey = y + 1 if forward else y
             if 0 < ey < height:
                 m, scale = down[ey, x], scale_down[ey, x]
                 if kind == 1:

@@ -73,7 +73,7 @@ class BCFW(MapSolver):
     def run(self, problem: Problem) -> None:
         options = problem.options
         slaves = decompose(problem.crf, options.decomposition)
-        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=options.get("reach", 0.5), passes=options.get("passes", 8))
+        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=options.get("reach", 0.5), passes=options.get("passes", 4))
         drive(problem, slaves, rounds, max_iter=400, decode_every=4)
 
 

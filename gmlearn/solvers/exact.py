@@ -61,7 +61,7 @@ def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual
         problem.options.time_limit = problem.elapsed + share * max(problem.time_left, 0.0)
     if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
         messages = make_messages(problem.crf, problem.w)
-        run_trws(problem, messages, polisher, max_iter=300, stall=(10, patience))
+        run_trws(problem, messages, polisher, max_iter=300, stall=(20, 0.1 * patience))
         dual = chains_from_messages(problem, messages)
     else:
         dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)

@@ -37,18 +37,19 @@ class Polisher:
         x = np.array(x, np.int64)
         if self._chains is None:
             self._chains = self._find_chains()
-        if len(self._chains[0]) > 1:
-            for _ in range(sweeps):
-                if chain_sweep(*self._chains, x, *self._arrays) == 0 or deadline():
-                    break
+        dirty = np.ones(len(self._chains[0]) - 1, bool)
+        for _ in range(sweeps):
+            if chain_sweep(*self._chains, dirty, x, *self._arrays) == 0 or deadline():
+                break
         return x
 
     def _find_chains(self) -> tuple[np.ndarray, ...]:
-        """(ptr, variables, factors) of the edge-disjoint chains over all edges."""
+        """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr, chains) of each variable."""
         g = self.graph
         edge = np.flatnonzero(np.diff(g.indptr) == 2)
         if len(edge) == 0:
-            return np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+            none = np.zeros(0, np.int64)
+            return np.zeros(1, np.int64), none, none, np.zeros(g.n_vars + 1, np.int64), none
         ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
         chain = assign_chains(ends, g.n_vars)
         low, high = ends.min(axis=1), ends.max(axis=1)
@@ -60,7 +61,9 @@ class Polisher:
         position = np.arange(len(order)) + np.repeat(np.arange(len(first)), length)
         variables[position], factors[position] = low[order], edge[order]
         variables[ptr[1:] - 1] = high[order[first + length - 1]]
-        return ptr, variables, factors
+        by_variable = np.argsort(variables, kind="stable")
+        member = np.repeat(np.arange(len(first)), length + 1)[by_variable]
+        return ptr, variables, factors, np.searchsorted(variables[by_variable], np.arange(g.n_vars + 1)), member
 
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
         """Offer `x` as it is, and improved."""

@@ -9,7 +9,7 @@ import numpy as np
 from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
-from gmlearn.potentials.base import DENSE
+from gmlearn.potentials.base import DENSE, LINEAR
 from gmlearn.slaves import EdgeCosts
 from gmlearn.solvers.polish import BlockPolisher, Polisher
 from gmlearn.solvers.problem import MapSolver, Problem
@@ -65,7 +65,8 @@ class GridMessages:
         self.crf, (height, width), size = crf, shape, int(crf.n_states[0])
         self.unary = crf.unary_costs(w).reshape(height, width, size)
         form = crf.clique_blocks[0].pairwise(w)
-        self.kind, self.cut = form.kind, form.cut
+        # the short cut for linear costs needs strengths >= 0; the dense kernel takes any
+        self.kind, self.cut = (DENSE if form.kind == LINEAR and (form.scale < 0).any() else form.kind), form.cut
         self.table = form.values[:size * size].reshape(size, size).copy()
         self.table_t = np.ascontiguousarray(self.table.T)
         edges = crf.clique_blocks[0].variables
@@ -111,7 +112,7 @@ class GridMessages:
 
 
 def make_messages(crf: CRF, w: Mapping[str, np.ndarray]) -> PairwiseMessages | GridMessages:
-    """The grid kernel where it applies (one block, one table, no hard constraints, strengths >= 0), else the general one."""
+    """The grid kernel where it applies (one block, one table, no hard constraints), else the general one."""
     blocks = crf.clique_blocks
     if len(blocks) == 1 and crf.uniform and np.isfinite(crf.unary).all():
         shape = find_grid(blocks[0].variables, crf.n_vars)
@@ -120,7 +121,7 @@ def make_messages(crf: CRF, w: Mapping[str, np.ndarray]) -> PairwiseMessages | G
         shared = bool((form.start == form.start[0]).all()) and int(form.stride[0]) == int(crf.n_states[0])
         table = form.values[int(form.start[0]):int(form.start[0]) + int(crf.n_states[0]) ** 2]
         finite = np.isfinite(table).all() and int(form.start[0]) == 0
-        if shape is not None and shared and finite and (oriented or form.kind != DENSE) and (form.scale >= 0).all():
+        if shape is not None and shared and finite and (oriented or form.kind != DENSE):
             return GridMessages(crf, w, shape)
     return PairwiseMessages(crf, w)
 
@@ -135,7 +136,7 @@ def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polish
              max_iter: int = 500, stall: tuple[int, float] = (10, 1e-4)) -> None:
     """Sweep until the problem says stop, or the bound rises by less than a fraction of the gap within a window of sweeps."""
     recent: list[float] = []
-    next_decode = 2
+    next_decode = 5
     for k in range(max_iter):
         bound = messages.sweep() + problem.crf.constant
         problem.iterations += 1
@@ -143,7 +144,7 @@ def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polish
         recent.append(bound)
         stalled = len(recent) > stall[0] and bound - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12)
         if k + 1 == next_decode or stalled:
-            next_decode *= 2
+            next_decode *= 3
             polisher(problem, messages.decode(), "TRW-S")
             stalled = stalled and bound - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12)
         problem.log()

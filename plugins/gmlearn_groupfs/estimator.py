@@ -1,0 +1,217 @@
+"""Clustering with group-dependent feature selection as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+import gmlearn as gm
+from gmlearn_groupfs.alternation import Alternation, Classifiers, alternate, make_assigner
+from gmlearn_groupfs.assignment import check_links, check_sizes
+from gmlearn_groupfs.boosting import LOSSES, BoostedClassifiers
+from gmlearn_groupfs.contrast import ContrastClassifiers
+from gmlearn_groupfs.kernels import KernelBank
+from gmlearn_groupfs.neighbours import NeighbourKernels, default_neighbours
+from gmlearn_groupfs.ordering import canonical_bank
+from gmlearn_groupfs.starts import StartPool, random_labels
+
+INITS = ("pool", "spectral", "random")
+
+
+class GroupFeatureClustering(ClusterMixin, BaseEstimator):
+    r"""Clusters, and for each cluster the kernels that show it (Lin, Liu and Fuh, ECCV 2010).
+
+    Minimises :math:`\sum_c \sum_i \ln(1 + \exp(-\tilde y_{ic} f_c(x_i)))` over partitions with sizes in [l, u] and
+    optional links, and over one classifier :math:`f_c` per cluster, by turns: classifiers for fixed labels (scores
+    cross-fitted), labels for fixed classifiers (`constrained_assignment`, exact).
+
+    Parameters
+    ----------
+    n_clusters : C.
+    size_bounds : (l, u); "auto" for half to twice the average size; None for none (then clusters tend to collapse).
+    n_init : independent starts; the smallest loss wins.
+    init : "pool" (rival starts from single views, their consensus, the fused graph and the mean kernel, see
+        `StartPool`), "spectral" (the fused graph only), "random" (balanced random labels, the paper's), or labels (n,).
+    classifier : "contrast" (logistic over mean similarities) or "boosted" (the paper's hypercuts).
+    n_neighbours : neighbours in the graphs of the starts and of "contrast"; "auto" is two thirds of n / C; None lets
+        "contrast" see the kernels as they are (the starts keep "auto"): better for round clusters that all views show,
+        worse where views mislead.
+    shrinkage : contrast: pull of a cluster's kernel weights towards each other.
+    base, step, folds, n_hypercuts, loss, learning_rate : boosted: weak learners at iteration t are base + step t; folds
+        of the cross-fitting; hypercuts tried at a stage (None: all); "log" or "exp"; factor on weak learners.
+    max_iter, patience : iterations at most; stop when the loss has not dropped for `patience` of them.
+    metric, gamma, scale : how views become kernels, see `KernelBank.from_views`.
+    random_state : seed; the same seed gives the same answer for any order of the rows.
+
+    Attributes
+    ----------
+    labels_ : int (n,).   loss_ : the smallest loss met.   loss_history_ : loss by iteration, of the winning start.
+    kernel_usage_ : (C, M), rows sum to 1: the share of each kernel in the cluster's classifier.
+    kernel_names_ : names of the kernels.   n_iter_ : iterations of the winning start.   start_ : what it started from.
+
+    Examples
+    --------
+    >>> from gmlearn_groupfs import GroupFeatureClustering, make_grouped_views
+    >>> data = make_grouped_views(n_groups=2, clusters_per_group=2, random_state=0)
+    >>> model = GroupFeatureClustering(4, size_bounds=(16, 24), random_state=0).fit(data.views)
+    >>> model.kernel_usage_.shape
+    (4, 2)
+    """
+
+    def __init__(self, n_clusters: int = 2, size_bounds: Any = "auto", n_init: int = 3, init: Any = "pool", *,
+                 classifier: str = "contrast", n_neighbours: Any = "auto", shrinkage: float = 10.0, base: int = 5,
+                 step: int = 2, folds: int = 10, n_hypercuts: int | None = 20, loss: str = "log",
+                 learning_rate: float = 1.0, max_iter: int = 20, patience: int = 5, metric: Any = "euclidean",
+                 gamma: Any = "median", scale: bool = True, random_state: int | None = 0):
+        self.n_clusters = n_clusters
+        self.size_bounds = size_bounds
+        self.n_init = n_init
+        self.init = init
+        self.classifier = classifier
+        self.n_neighbours = n_neighbours
+        self.shrinkage = shrinkage
+        self.base = base
+        self.step = step
+        self.folds = folds
+        self.n_hypercuts = n_hypercuts
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.patience = patience
+        self.metric = metric
+        self.gamma = gamma
+        self.scale = scale
+        self.random_state = random_state
+
+    def fit(self, kernels_or_views: Any, must_link: Any = None, cannot_link: Any = None) -> GroupFeatureClustering:
+        """Cluster.
+
+        Parameters
+        ----------
+        kernels_or_views : a `KernelBank`; or M square symmetric matrices (M, n, n), taken as kernels; or a list of M
+            views (n, d_m), made into kernels by `metric`, `gamma` and `scale`.
+        must_link, cannot_link : (k, 2) pairs of rows that must, or must not, share a cluster.
+        """
+        self._check_parameters()
+        bank, order = canonical_bank(kernels_or_views, self.metric, self.gamma, self.scale, self.random_state)
+        n = order.size
+        if n <= self.n_clusters:
+            raise ValueError(f"n_clusters: expected fewer clusters than the {n} samples, got {self.n_clusters}")
+        rank = np.argsort(order)
+        given = [check_links(name, pairs, n) for name, pairs in (("must_link", must_link), ("cannot_link", cannot_link))]
+        sizes = self._sizes(n)
+        # conflicts are refused before any classifier is trained, in the caller's own numbering
+        make_assigner(sizes, *given)(np.zeros((n, self.n_clusters)))
+        assign = make_assigner(sizes, *(_sorted_links(rank[pairs]) for pairs in given))
+        classifiers = self._classifiers(bank.kernels)
+        starts = self._starts(bank.kernels, sizes, assign, order)
+        best, best_seed = None, 0
+        for seed, (name, labels) in enumerate(starts, start=self._seed()):
+            found = alternate(classifiers, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=seed,
+                              loss=self.loss)
+            if best is None or found.loss < best.loss:
+                best, best_seed, self.start_ = found, seed, name
+        assert best is not None  # n_init >= 1
+        self._keep(best, best_seed, classifiers, bank, order)
+        return self
+
+    def predict(self, kernels_or_views: Any) -> np.ndarray:
+        """Clusters of new samples, (k,): argmax_c f_c(x), without size bounds.
+
+        Takes cross-kernels (M, k, n), new samples by the samples of `fit` in their order; or, if `fit` was given views,
+        new views.
+        """
+        return self.decision_function(kernels_or_views).argmax(axis=1)
+
+    def decision_function(self, kernels_or_views: Any) -> np.ndarray:
+        """Scores f_c(x) of new samples, (k, C)."""
+        check_is_fitted(self)
+        cross = self.bank_.cross(kernels_or_views)
+        return self.model_.decision(cross if self.bank_.views else cross[:, :, self.order_])
+
+    def fit_predict(self, X: Any, y: Any = None, must_link: Any = None, cannot_link: Any = None) -> np.ndarray:
+        """`fit` and return the labels; y is ignored."""
+        return self.fit(X, must_link, cannot_link).labels_
+
+    def plot_kernel_usage(self, ax: Any = None, order: Any = None) -> Any:
+        """A picture of `kernel_usage_`, clusters by kernels; `order` lists the clusters from top to bottom."""
+        from gmlearn_groupfs.plots import plot_kernel_usage
+
+        check_is_fitted(self)
+        return plot_kernel_usage(self.kernel_usage_, self.kernel_names_, ax=ax, order=order)
+
+    def _check_parameters(self) -> None:
+        for name in ("n_clusters", "n_init", "base", "folds", "max_iter", "patience"):
+            gm.check_number(name, getattr(self, name), low=1, integer=True)
+        gm.check_number("step", self.step, low=0, integer=True)
+        gm.check_number("shrinkage", self.shrinkage, low=0.0)
+        gm.check_number("learning_rate", self.learning_rate, low=0.0, high=1.0)
+        gm.check_choice("classifier", self.classifier, ("contrast", "boosted"))
+        gm.check_choice("loss", self.loss, LOSSES)
+        if isinstance(self.init, str):
+            gm.check_choice("init", self.init, INITS)
+        if self.loss == "exp" and self.classifier != "boosted":
+            raise ValueError("loss: 'exp' is a loss of the boosted classifier; got classifier='contrast'")
+        if self.n_hypercuts is not None:
+            gm.check_number("n_hypercuts", self.n_hypercuts, low=1, integer=True)
+        if self.n_neighbours is not None and self.n_neighbours != "auto":
+            gm.check_number("n_neighbours", self.n_neighbours, low=1, integer=True)
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(gm.check_number("random_state", self.random_state, low=0, integer=True))
+
+    def _sizes(self, n: int) -> Any:
+        if isinstance(self.size_bounds, str):
+            gm.check_choice("size_bounds", self.size_bounds, ("auto",))
+            return n // (2 * self.n_clusters), -(-2 * n // self.n_clusters)
+        check_sizes(self.size_bounds, n, self.n_clusters)
+        return self.size_bounds
+
+    def _neighbours(self, n: int) -> int:
+        if self.n_neighbours is None or self.n_neighbours == "auto":
+            return default_neighbours(n, self.n_clusters)
+        return min(self.n_neighbours, n - 1)
+
+    def _classifiers(self, kernels: np.ndarray) -> Classifiers:
+        if self.classifier == "boosted":
+            return BoostedClassifiers(kernels, self.n_clusters, self.base, self.step, self.folds, self.n_hypercuts,
+                                      self.loss, self.learning_rate)
+        n_neighbours = None if self.n_neighbours is None else self._neighbours(kernels.shape[1])
+        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours)
+
+    def _starts(self, kernels: np.ndarray, sizes: Any, assign: Any, order: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """Named starts in the canonical order, n_init of them."""
+        n = kernels.shape[1]
+        if not isinstance(self.init, str):
+            return [("labels", gm.check_index("init", self.init, self.n_clusters, shape=(n,))[order])]
+        rng = np.random.default_rng(self._seed())
+        if self.init == "random":
+            return [("random", random_labels(n, self.n_clusters, rng)) for _ in range(self.n_init)]
+        n_neighbours = self._neighbours(n)
+        pool = StartPool(NeighbourKernels(kernels, n_neighbours).kernels, kernels, self.n_clusters, sizes)
+        if self.init == "spectral":
+            return [("spectral", pool.spectral(rng)) for _ in range(self.n_init)]
+        judge = ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours)
+        starts = []
+        for _ in range(self.n_init):
+            rivals = [(name, alternate(judge, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=0))
+                      for name, labels in pool.draw(rng)]
+            name, found = min(rivals, key=lambda rival: rival[1].loss)
+            starts.append((f"pool ({name})", found.labels))
+        return starts
+
+    def _keep(self, best: Alternation, seed: int, classifiers: Classifiers, bank: KernelBank, order: np.ndarray) -> None:
+        self.model_ = classifiers.model(best.labels, best.iteration, seed)
+        self.bank_, self.order_ = bank, order
+        self.labels_ = np.empty(order.size, dtype=np.int64)
+        self.labels_[order] = best.labels
+        self.loss_, self.loss_history_, self.n_iter_ = best.loss, list(best.history), len(best.history)
+        self.kernel_usage_, self.kernel_names_ = self.model_.usage, bank.names
+
+
+def _sorted_links(pairs: np.ndarray) -> np.ndarray:
+    """Each pair and the list of pairs in ascending order, so that how links are written changes nothing."""
+    return np.unique(np.sort(pairs, axis=1), axis=0) if len(pairs) else pairs
