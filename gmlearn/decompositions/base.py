@@ -20,7 +20,7 @@ class Slaves:
     """An energy covered by slave groups.
 
     A coordinate is one indicator that slaves must agree on; each dual variable of a group belongs to one. Here, for a
-    CRF, the coordinates are the indicators [x_v = l]; a plugin with other coordinates overrides the four methods.
+    CRF, the coordinates are the indicators [x_v = l]; a plugin with other coordinates overrides the methods below.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Slaves:
     def n_slaves(self) -> int:
         return sum(g.n for g in self.groups)
 
-    # ------------------------------------------------------------------ what other coordinates override
+    # ------------------------------------------------------------------ what other coordinates (or faster layouts) override
 
     def unary(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Unary costs (n_coords,) to be split over the slaves that hold each coordinate."""
@@ -70,6 +70,14 @@ class Slaves:
     def constant(self, w: Mapping[str, np.ndarray]) -> float:
         """What no slave holds."""
         return self.crf.constant
+
+    def mean(self, per_dual: np.ndarray) -> np.ndarray:
+        """Average (n_coords,) of per-dual values (D,) over the copies of each coordinate."""
+        return np.bincount(self.coords, per_dual, self.n_coords) / np.maximum(self.count, 1.0)
+
+    def spread(self, per_coord: np.ndarray) -> np.ndarray:
+        """Per-coordinate values (n_coords,) at every dual variable, (D,)."""
+        return per_coord[self.coords]
 
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """The coordinates (n_coords,) of a labelling (V,)."""

@@ -105,9 +105,9 @@ class Subgradient(Optimizer):
         state["w"] = prior.prox(state["w"] - rate * slope, share * rate)
 
     def _move_lambda(self, k: int, ind: np.ndarray, mean: np.ndarray, scale: float = 1.0) -> None:
-        coords = self.objective.states[k].dual.coords
+        spread = self.objective.states[k].dual.slaves.spread
         size = scale * self.lambda_step / np.sqrt(1.0 + float(self.state["t"]))
-        self.state[f"lam{k}"] = self.state[f"lam{k}"] + size * (ind - mean[coords])
+        self.state[f"lam{k}"] = self.state[f"lam{k}"] + size * (ind - spread(mean))
 
     def run(self) -> PassReport:
         objective, state = self.objective, self.state

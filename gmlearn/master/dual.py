@@ -46,16 +46,16 @@ class Dual:
         self.prepared = [g.prepare(w) for g in self.slaves.groups]
         count = self.slaves.count
         unary = self.slaves.unary(w)
-        self.share = (unary / np.maximum(count, 1.0))[self.coords]
+        self.share = self.slaves.spread(unary / np.maximum(count, 1.0))
         self.constant = self.slaves.constant(w) + float(unary[(count == 0) & (unary != 0)].sum())
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """Average (n_coords,) of per-dual values over the copies of each coordinate."""
-        return np.bincount(self.coords, per_dual, self.slaves.n_coords) / np.maximum(self.slaves.count, 1.0)
+        return self.slaves.mean(per_dual)
 
     def centred(self, per_dual: np.ndarray) -> np.ndarray:
         """The projection onto the zero-sum set: subtract each coordinate's mean."""
-        return per_dual - self.mean(per_dual)[self.coords]
+        return per_dual - self.slaves.spread(self.mean(per_dual))
 
     def round(self, lam: np.ndarray | None = None, theta: np.ndarray | None = None) -> Round:
         """Minimise all slaves at `lam` (the current multipliers by default), or at whole dual costs `theta`."""

@@ -18,7 +18,7 @@ def ascend_subgradient(dual: Dual, rule: StepRule) -> Iterator[Round]:
         current = dual.round()
         best = max(best, current.bound)
         yield current
-        direction = current.ind - current.mean[dual.coords]
+        direction = current.ind - dual.slaves.spread(current.mean)
         norm2 = float(direction @ direction)
         if norm2 == 0.0 or current.bound == float("inf"):
             return

@@ -1,0 +1,71 @@
+"""Compiled construction of the sorted rows and of the columns of a facility-location problem."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+def sorted_rows(start, exemplar, cost, may_open, alone):
+    """Useful entries of every client, cheapest first (ties: lowest exemplar), with the client's own entry (p, p, 0)."""
+    n = start.shape[0] - 1
+    new_start = np.zeros(n + 1, np.int64)
+    for p in range(n):
+        count = 1 if may_open[p] else 0
+        for j in range(start[p], start[p + 1]):
+            if may_open[exemplar[j]] and cost[j] < alone[p]:
+                count += 1
+        new_start[p + 1] = new_start[p] + count
+    new_exemplar = np.empty(new_start[n], np.int32)
+    new_cost = np.empty(new_start[n], np.float64)
+    for p in range(n):
+        k = new_start[p]
+        if may_open[p]:
+            new_exemplar[k] = p
+            new_cost[k] = 0.0
+            k += 1
+        first = k
+        for j in range(start[p], start[p + 1]):
+            if may_open[exemplar[j]] and cost[j] < alone[p]:
+                new_exemplar[k] = exemplar[j]
+                new_cost[k] = cost[j]
+                k += 1
+        order = np.argsort(new_cost[first:k], kind="mergesort")  # stable: ties keep the ascending exemplar order
+        new_exemplar[first:k] = new_exemplar[first:k][order]
+        new_cost[first:k] = new_cost[first:k][order]
+    return new_start, new_exemplar, new_cost
+
+
+@numba.njit(cache=True, nogil=True)
+def transposed(n, row_start, row_exemplar, row_cost):
+    """The same entries grouped by exemplar, clients ascending."""
+    start = np.zeros(n + 1, np.int64)
+    for j in range(row_exemplar.shape[0]):
+        start[row_exemplar[j] + 1] += 1
+    for q in range(n):
+        start[q + 1] += start[q]
+    fill = start[:-1].copy()
+    client = np.empty(row_exemplar.shape[0], np.int32)
+    cost = np.empty(row_exemplar.shape[0], np.float64)
+    for p in range(n):
+        for j in range(row_start[p], row_start[p + 1]):
+            k = fill[row_exemplar[j]]
+            client[k] = p
+            cost[k] = row_cost[j]
+            fill[row_exemplar[j]] += 1
+    return start, client, cost
+
+
+@numba.njit(cache=True, nogil=True)
+def nearest_in_rows(start, column, cost, is_exemplar):
+    """The cheapest exemplar in every row (ties: lowest index), -1 if there is none of finite cost."""
+    nearest = np.full(start.shape[0] - 1, -1, np.int64)
+    for p in range(start.shape[0] - 1):
+        best = np.inf
+        for j in range(start[p], start[p + 1]):
+            q = column[j]
+            if is_exemplar[q] and (cost[j] < best or (cost[j] == best and best < np.inf and q < nearest[p])):
+                best = cost[j]
+                nearest[p] = q
+    return nearest

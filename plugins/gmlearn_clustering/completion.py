@@ -1,0 +1,33 @@
+"""Completion of the latent part: the exemplars of a given partition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def medoid_completion(distances: np.ndarray, cluster: np.ndarray, penalty: float | np.ndarray) -> tuple[np.ndarray, float]:
+    """The cheapest x that is consistent with a partition, in closed form.
+
+    q_C = argmin over q in C of d_qq + sum over p in C, p != q, of d_pq for every cluster C (ties: lowest index), and every
+    p in C is assigned to q_C, the exemplar of its own cluster, even where another one is nearer.
+
+    Parameters
+    ----------
+    distances : (N, N) d_pq; the diagonal is ignored. cluster : (N,) labels 0..K-1. penalty : d_qq, a number or (N,).
+
+    Returns
+    -------
+    target : (N,) the exemplar of every point. energy : of that x. O(sum of the squared cluster sizes).
+    """
+    n = len(cluster)
+    penalties = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
+    target, energy = np.empty(n, dtype=np.int64), 0.0
+    for c in range(int(cluster.max()) + 1):
+        members = np.flatnonzero(cluster == c)
+        within = distances[np.ix_(members, members)].copy()
+        np.fill_diagonal(within, penalties[members])
+        cost = within.sum(axis=0)
+        best = int(np.argmin(cost))
+        target[members] = members[best]
+        energy += float(cost[best])
+    return target, energy

@@ -1,0 +1,71 @@
+"""Cross-fitting: training features whose supervised distances were fitted on other points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from gmlearn_clustering.distances import DistanceBank, MatrixSample, as_views, pair_means
+
+
+def is_supervised(bank: Any) -> bool:
+    """Does the bank hold distances that are fitted on labels?"""
+    return isinstance(bank, DistanceBank) and any(hasattr(entry, "transform") for entry in bank.distances or [])
+
+
+def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.ndarray], n_folds: int = 5,
+              seed: int = 0) -> list[MatrixSample]:
+    """Fit `bank` on everything, and give the training samples features as unseen points would have them.
+
+    The points are cut into folds, class by class. For the pairs between folds a and b the supervised distances are
+    fitted on the points outside both, so a distance that fits its own training points too well gets no more weight than it
+    deserves on new ones. Fits differ in scale: each one's held-out distances are brought to mean 1 before they are put
+    together, and the bank's `scale_` becomes the average of these means, which is what new points will show.
+
+    Parameters
+    ----------
+    n_folds : at least 3; reduced to the size of the smallest class (not below 3), so that every fit sees every class.
+
+    Returns
+    -------
+    one `MatrixSample` of all its pairs a sample. n_folds (n_folds - 1) / 2 fits.
+    """
+    views = [as_views(X) for X in samples]
+    smallest = min(int(np.bincount(y).min()) for y in labels)
+    n_folds = max(3, min(n_folds, smallest))
+    random = np.random.default_rng(seed)
+    folds = [_stratified_folds(y, n_folds, random) for y in labels]
+    bank.fit(samples, labels)
+    stacks = [bank.prepare(X).matrices for X in samples]
+    supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]
+    means = []
+    for a, b in combinations(range(n_folds), 2):
+        out = [(fold == a) | (fold == b) for fold in folds]
+        part = DistanceBank([bank.distances[i] for i in supervised])
+        part.fit([[v[~o] for v in sample] for sample, o in zip(views, out)], [y[~o] for y, o in zip(labels, out)])
+        blocks = [part.prepare([v[o] for v in sample]).matrices * part.scale_[:, None, None] for sample, o in zip(views, out)]
+        means.append(pair_means(blocks))
+        for stack, block, fold, o in zip(stacks, blocks, folds, out):
+            held = np.flatnonzero(o)
+            # pairs within a fold come from the fit that leaves out the next fold, too
+            first, second = fold[held][:, None], fold[held][None, :]
+            wanted = (first != second) | ((first == a) & (b == (a + 1) % n_folds)) | ((first == b) & (a == (b + 1) % n_folds))
+            i, j = np.nonzero(wanted)
+            for feature, matrix, mean in zip(supervised, block, means[-1]):
+                stack[feature, held[i], held[j]] = matrix[i, j] / mean
+    bank.scale_[supervised] = np.mean(means, axis=0)
+    return [MatrixSample(stack) for stack in stacks]
+
+
+def _stratified_folds(y: np.ndarray, n_folds: int, random: np.random.Generator) -> np.ndarray:
+    """A fold 0..n_folds-1 for every point; the points of a class are spread evenly."""
+    fold = np.empty(len(y), dtype=np.int64)
+    first = 0
+    for c in np.unique(y):
+        members = random.permutation(np.flatnonzero(y == c))
+        fold[members] = (first + np.arange(len(members))) % n_folds
+        first += len(members)
+    return fold

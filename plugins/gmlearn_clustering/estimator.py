@@ -1,0 +1,197 @@
+"""ExemplarClustering: the scikit-learn clusterer of the exemplar energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+import gmlearn as gm
+from gmlearn_clustering.energy import check_costs, exemplar_energy, with_penalty
+from gmlearn_clustering.metrics import METRICS, named_distance, pairwise, squared_euclidean
+from gmlearn_clustering.solver import SOLVERS, ExemplarSolution, exemplars_of_number, minimise_exemplars
+from gmlearn_clustering.sparse import all_pairs_bound, draw_landmarks, nearest_exemplars, neighbour_costs, refined_exemplars
+
+
+class ExemplarClustering(ClusterMixin, BaseEstimator):
+    """Cluster around exemplars, the number of clusters coming out of the optimisation.
+
+    Minimises E(Q) = sum over p not in Q of min over q in Q of d_pq + sum over q in Q of d_qq over the sets of exemplars Q, with
+    a proved lower bound. Time about O(N^2 log N), memory O(N^2), or O(edges) with `n_neighbors`.
+
+    Parameters
+    ----------
+    penalty : the price d_qq of an exemplar: a number, or (N,) numbers; ``("quantile", q)``, the q-quantile of the
+        distances between different points; or ``("n_clusters", k)``, the price at which k clusters come out (k
+        exactly, also where no price gives k).
+    metric : "sqeuclidean" (or "l2"), "euclidean", "l1", "chi2", "cosine", "rbf"; "precomputed": X is the (N, N)
+        matrix d_pq, asymmetric allowed, +inf forbids, or a scipy sparse neighbour graph; or a callable of two rows.
+    solver : "auto", "local" or "exact", see `minimise_exemplars`.
+    n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean"); for N > 5000.
+    n_kicks, n_restarts : effort of the local search; None chooses by size and duality gap.
+    time_limit : seconds for the exact solver.
+    random_state : of the kicks; an integer makes the result repeatable.
+
+    Attributes
+    ----------
+    labels_ : (N,) cluster of every point, numbered in the order of the exemplars.
+    cluster_centers_indices_ : (K,) exemplars, ascending. cluster_centers_ : (K, D) their rows (not if precomputed).
+    energy_, lower_bound_, gap_ : E(Q), a lower bound of its minimum, and their relative difference. With
+        ``("n_clusters", k)`` the bound is that of the penalised energy at `penalty_`.
+    penalty_ : the penalties used, a number or (N,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gmlearn_clustering import ExemplarClustering
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.2]])
+    >>> model = ExemplarClustering(penalty=1.0, random_state=0).fit(X)
+    >>> model.labels_.tolist(), model.gap_
+    ([0, 0, 1, 1], 0.0)
+    """
+
+    def __init__(self, penalty: Any = ("quantile", 0.5), metric: Any = "sqeuclidean", *, solver: str = "auto",
+                 n_neighbors: int | None = None, n_kicks: int | None = None, n_restarts: int = 1,
+                 time_limit: float | None = None, random_state: Any = None) -> None:
+        self.penalty = penalty
+        self.metric = metric
+        self.solver = solver
+        self.n_neighbors = n_neighbors
+        self.n_kicks = n_kicks
+        self.n_restarts = n_restarts
+        self.time_limit = time_limit
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> ExemplarClustering:
+        """Find the exemplars of X: (N, D) points, or (N, N) distances if precomputed."""
+        self._check_parameters()
+        sparse_graph = self.metric == "precomputed" and scipy.sparse.issparse(X)
+        X = validate_data(self, X, dtype=np.float64, accept_sparse="csr" if sparse_graph else False,
+                          ensure_all_finite=self.metric != "precomputed")
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if sparse_graph:
+            solution = self._fit_graph(X)
+        elif self.n_neighbors is not None:
+            solution = self._fit_neighbours(X)
+        else:
+            solution = self._fit_dense(X)
+        self.cluster_centers_indices_ = solution.exemplars
+        self.labels_ = np.searchsorted(solution.exemplars, solution.assignment)
+        self.energy_, self.lower_bound_, self.gap_ = solution.energy, solution.lower_bound, solution.gap
+        if self.metric != "precomputed":
+            self.cluster_centers_ = X[solution.exemplars]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The nearest exemplar's cluster of new points: (M, D), or (M, N) distances to the training points."""
+        check_is_fitted(self, "labels_")
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed")
+        if self.metric == "precomputed":
+            return np.argmin(X[:, self.cluster_centers_indices_], axis=1)
+        if callable(self.metric):
+            return np.argmin(pairwise(self.metric, X, self.cluster_centers_), axis=1)
+        return nearest_exemplars(X, self.cluster_centers_, self._distance)[0]
+
+    def _fit_dense(self, X: np.ndarray) -> ExemplarSolution:
+        if self.metric == "precomputed":
+            distances = check_costs("X", X)
+        elif callable(self.metric):
+            distances = pairwise(self.metric, X, X)
+        else:
+            self._distance = named_distance(self.metric, X)
+            distances = self._distance(X, X)
+        if isinstance(self.penalty, tuple) and self.penalty[0] == "n_clusters":
+            self.penalty_, exemplars = exemplars_of_number(distances, self.penalty[1], self.n_kicks, self._seed)
+            costs = with_penalty(distances, self.penalty_)
+            found = minimise_exemplars(costs, "local", n_kicks=0, n_restarts=1)
+            assignment = exemplars[np.argmin(costs[:, exemplars], axis=1)]
+            assignment[exemplars] = exemplars
+            energy = exemplar_energy(costs, exemplars)
+            return ExemplarSolution(exemplars, assignment, energy, min(found.lower_bound, energy), found.prices)
+        off_diagonal = distances[~np.eye(len(distances), dtype=bool)]
+        self.penalty_ = self._penalty(off_diagonal, len(distances))
+        return self._solve(with_penalty(distances, self.penalty_))
+
+    def _fit_graph(self, X: scipy.sparse.sparray) -> ExemplarSolution:
+        graph = scipy.sparse.csr_array(X)
+        if graph.shape[0] != graph.shape[1]:
+            raise ValueError(f"X: expected a square neighbour graph, got shape {graph.shape}")
+        coordinates = graph.tocoo()
+        others = coordinates.row != coordinates.col
+        self.penalty_ = self._penalty(coordinates.data[others], graph.shape[0])
+        n = graph.shape[0]
+        row = np.concatenate([coordinates.row[others], np.arange(n)])
+        column = np.concatenate([coordinates.col[others], np.arange(n)])
+        value = np.concatenate([coordinates.data[others], np.broadcast_to(self.penalty_, (n,))])
+        return self._solve(scipy.sparse.csr_array((value, (row, column)), shape=(n, n)))
+
+    def _fit_neighbours(self, X: np.ndarray) -> ExemplarSolution:
+        """Solve on the neighbour graph, then assign and bound over all pairs."""
+        self._distance = squared_euclidean
+        rows = X[np.random.RandomState(self._seed).permutation(len(X))[:1000]]
+        sample = squared_euclidean(rows, rows)[~np.eye(len(rows), dtype=bool)]
+        self.penalty_ = self._penalty(sample, len(X))
+        landmarks = draw_landmarks(X, self._seed)
+        start = minimise_exemplars(neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks), "local", n_kicks=0)
+        # the exemplars found become landmarks, too: now all points see all of them, and superfluous ones merge
+        landmarks = np.union1d(landmarks, refined_exemplars(X, start.exemplars))
+        found = self._solve(neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks))
+        exemplars = found.exemplars
+        if np.ndim(self.penalty_) == 0:
+            exemplars = refined_exemplars(X, exemplars)
+        nearest, value = nearest_exemplars(X, X[exemplars], squared_euclidean)
+        penalties = np.broadcast_to(self.penalty_, (len(X),))
+        nearest[exemplars], value[exemplars] = np.arange(len(exemplars)), penalties[exemplars]
+        energy = float(value.sum())
+        bound = all_pairs_bound(X, self.penalty_, found.prices, squared_euclidean)
+        return ExemplarSolution(exemplars, exemplars[nearest], energy, min(bound, energy), found.prices)
+
+    def _solve(self, costs: np.ndarray | scipy.sparse.sparray) -> ExemplarSolution:
+        return minimise_exemplars(costs, self.solver, self.n_kicks, self.n_restarts, time_limit=self.time_limit, seed=self._seed)
+
+    def _penalty(self, distances: np.ndarray, n: int) -> float | np.ndarray:
+        """The penalty in numbers; `distances` are those between different points."""
+        if isinstance(self.penalty, tuple):
+            if self.penalty[0] == "n_clusters":
+                raise ValueError("penalty: ('n_clusters', k) needs all distances; give a value or a quantile with neighbour graphs")
+            finite = distances[np.isfinite(distances)]
+            return float(np.quantile(finite, self.penalty[1])) if finite.size else 0.0
+        if np.ndim(self.penalty) == 0:
+            return float(self.penalty)
+        return gm.check_array("penalty", self.penalty, shape=(n,), allow_inf=True)
+
+    def _check_parameters(self) -> None:
+        gm.check_choice("solver", self.solver, SOLVERS)
+        gm.check_number("n_restarts", self.n_restarts, low=1, integer=True)
+        if self.n_kicks is not None:
+            gm.check_number("n_kicks", self.n_kicks, low=0, integer=True)
+        if not callable(self.metric):
+            gm.check_choice("metric", self.metric, (*METRICS, "precomputed"))
+        if self.n_neighbors is not None:
+            gm.check_number("n_neighbors", self.n_neighbors, low=1, integer=True)
+            if self.metric not in ("sqeuclidean", "l2"):
+                raise ValueError(f"n_neighbors: works with metric 'sqeuclidean', got metric {self.metric!r}")
+        _check_penalty(self.penalty)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.positive_only = self.metric == "chi2"
+        return tags
+
+
+def _check_penalty(penalty: Any) -> None:
+    """A number, numbers, ("quantile", q) or ("n_clusters", k)."""
+    if isinstance(penalty, (tuple, list)) and len(penalty) == 2 and isinstance(penalty[0], str):
+        gm.check_choice("penalty[0]", penalty[0], ("quantile", "n_clusters"))
+        if penalty[0] == "quantile":
+            gm.check_number("penalty[1]", penalty[1], low=0.0, high=1.0)
+        else:
+            gm.check_number("penalty[1]", penalty[1], low=1, integer=True)
+    elif isinstance(penalty, str) or penalty is None:
+        raise ValueError(f"penalty: expected a number, numbers, ('quantile', q) or ('n_clusters', k), got {penalty!r}")
+    elif np.ndim(penalty) == 0:
+        gm.check_number("penalty", penalty)

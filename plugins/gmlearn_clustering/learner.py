@@ -1,0 +1,213 @@
+"""ExemplarClusteringLearner: learn a distance for clustering from given partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+import gmlearn as gm
+from gmlearn_clustering.calibration import PathPoint, calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.crossfit import cross_fit, is_supervised
+from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
+from gmlearn_clustering.losses import ClusteringLoss
+from gmlearn_clustering.potentials import DISTANCE, PENALTY
+from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy
+from gmlearn_clustering.slaves import training_sample
+from gmlearn_clustering.solver import exemplars_of_number, minimise_exemplars
+
+
+class ExemplarClusteringLearner(BaseEstimator):
+    """Learn d_pq = w . f_pq such that clustering new sets around exemplars gives partitions like those in training.
+
+    Max-margin training of the exemplar energy by dual decomposition (Komodakis 2011): one slave per point and per true
+    cluster, the exemplars of the true partitions being latent. After w is learnt, the rule that decides the number of
+    clusters is calibrated on the training partitions (`calibration`). A round costs about the distances' matrix product,
+    O(N^2 F) time and O(N^2) memory a sample.
+
+    Parameters
+    ----------
+    features : "dimensions": X_k is (N_k, D), one weight per dimension; "precomputed": X_k is (F, N_k, N_k); or a
+        `DistanceBank` over views, which may hold supervised distances (they are cross-fitted).
+    alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
+    tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or "none".
+    penalty : d_qq during training, or "learn".
+    n_rounds : training rounds. n_inner : rounds between two completions (T of the paper). stochastic : one sample a step.
+    step, lambda_step : first steps of the weights and of the multipliers; they fall as training goes on.
+    penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with clusters of any
+        size; "training", the penalty of training.
+    random_state : of folds, stochastic order and searches.
+
+    Attributes
+    ----------
+    weights_ : (F,) learnt weights. feature_names_ : their names. scale_ : (F,) normalisation stored with the model.
+    penalty_ : d_qq at the end of training. rate_ : the calibrated rule. history_ : {"objective": [...]} by round.
+
+    Examples
+    --------
+    >>> from gmlearn_clustering import ExemplarClusteringLearner, noisy_gaussians
+    >>> sets = noisy_gaussians(rho=0.5, n_points=40, n_dimensions=10, n_clusters=4, n_sets=2, separation=5.0)
+    >>> learner = ExemplarClusteringLearner(random_state=0).fit(sets.train, sets.train_labels)
+    >>> len(set(learner.cluster(sets.test[0])))
+    4
+    """
+
+    def __init__(self, features: Any = "dimensions", *, alpha: float = 1.0, beta: float = 1.0, tau: float = 0.1,
+                 regularizer: str = "l1", constraints: str = "nonnegative", penalty: Any = 1.0, n_rounds: int = 100,
+                 n_inner: int = 1, stochastic: bool = False, step: float = 0.03, lambda_step: float = 0.1,
+                 penalty_rule: str = "transfer", random_state: int | None = 0) -> None:
+        self.features = features
+        self.alpha = alpha
+        self.beta = beta
+        self.tau = tau
+        self.regularizer = regularizer
+        self.constraints = constraints
+        self.penalty = penalty
+        self.n_rounds = n_rounds
+        self.n_inner = n_inner
+        self.stochastic = stochastic
+        self.step = step
+        self.lambda_step = lambda_step
+        self.penalty_rule = penalty_rule
+        self.random_state = random_state
+
+    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> ExemplarClusteringLearner:
+        """Learn from samples and their true partitions (labels of any kind, one array a sample)."""
+        self._check_parameters()
+        self._seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        partitions = _check_partitions(X, y)
+        self.bank_ = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]() if isinstance(
+            self.features, str) else self.features
+        if is_supervised(self.bank_):
+            samples = cross_fit(self.bank_, X, partitions, seed=self._seed)
+        else:
+            self.bank_.fit(X, partitions)
+            samples = [self.bank_.prepare(x) for x in X]
+        for k, (sample, truth) in enumerate(zip(samples, partitions)):
+            if sample.n_points != len(truth):
+                raise ValueError(f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got {len(truth)}")
+        found = self._train(samples, partitions)
+        self.weights_ = found.weights[DISTANCE]
+        self.penalty_ = float(found.weights[PENALTY][0]) if self.penalty == "learn" else float(self.penalty)
+        self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
+        self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
+        if self.penalty_rule == "transfer":
+            paths = [clustering_path(s.matrix(self.weights_), seed=self._seed) for s in samples]
+            self.rate_ = calibrate_rate(paths, partitions)
+        return self
+
+    def _train(self, samples: list[Any], partitions: list[np.ndarray]) -> gm.TrainedModel:
+        """The generic trainer on the samples' models; the objective is per point."""
+        penalty = None if self.penalty == "learn" else float(self.penalty)
+        n_points = sum(len(truth) for truth in partitions)
+        problem = [training_sample(s, truth, penalty, weight=1.0 / n_points) for s, truth in zip(samples, partitions)]
+        n_features = samples[0].n_features
+        start = {DISTANCE: np.full(n_features, 1.0 / n_features)}
+        regularizer = {DISTANCE: gm.L1(self.tau) if self.regularizer == "l1" else gm.L2(self.tau)}
+        constraints = {DISTANCE: gm.NonNegative()} if self.constraints == "nonnegative" else {}
+        if penalty is None:
+            start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = np.ones(1), gm.NoRegularizer(), gm.NonNegative()
+        return gm.train(problem, loss=ClusteringLoss(self.alpha, self.beta), decomposition="exemplar",
+                        optimizer="stochastic" if self.stochastic else "subgradient", regularizer=regularizer,
+                        constraints=constraints or None, weights=start, max_iter=self.n_rounds, tol=0.0,
+                        completion_every=self.n_inner, seed=self._seed, show_progress=False, step=self.step,
+                        lambda_step=self.lambda_step)
+
+    def distance(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Learnt distances within X (N, N), or from the points of X to those of Y (N, M)."""
+        check_is_fitted(self, "weights_")
+        return self.bank_.prepare(X).matrix(self.weights_) if Y is None else self.bank_.cross(X, Y, self.weights_)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Points in the space whose squared Euclidean distance is the learnt one; only for features="dimensions"."""
+        check_is_fitted(self, "weights_")
+        if not isinstance(self.bank_, DimensionBank):
+            raise ValueError('transform: only features="dimensions" embed points; use distance(X) instead')
+        return gm.check_array("X", X, shape=(None, len(self.scale_))) * np.sqrt(np.maximum(self.weights_, 0.0) / self.scale_)
+
+    def cluster(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
+        """Labels (N,) of a new set; the number of clusters is found automatically unless given."""
+        return self.cluster_distances(self.distance(X), n_clusters)
+
+    def cluster_distances(self, distances: np.ndarray, n_clusters: int | None = None) -> np.ndarray:
+        """Labels (N,) from a matrix of learnt distances."""
+        check_is_fitted(self, "weights_")
+        if n_clusters is not None:
+            exemplars = exemplars_of_number(distances, n_clusters, seed=self._seed)[1]
+            labels = np.argmin(distances[:, exemplars], axis=1)
+            labels[exemplars] = np.arange(len(exemplars))
+            return labels
+        if self.penalty_rule == "training":
+            costs = np.array(distances)
+            np.fill_diagonal(costs, self.penalty_)
+            found = minimise_exemplars(costs, "local", seed=self._seed)
+            return np.searchsorted(found.exemplars, found.assignment)
+        return self.choose(distances).labels
+
+    def choose(self, distances: np.ndarray) -> PathPoint:
+        """The clustering that the calibrated rule prefers, with its exemplars and penalty."""
+        return choose_point(clustering_path(distances, seed=self._seed), self.rate_)
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Mean clustering accuracy on new sets with automatic numbers of clusters."""
+        return float(np.mean([accuracy(np.asarray(truth), self.cluster(x)) for x, truth in zip(X, y)]))
+
+    def nearest_neighbour_score(self, X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> float:
+        """Accuracy of nearest-neighbour classification of X_test under the learnt distance."""
+        return nearest_neighbour_accuracy(self.distance(X_test, X_train), np.asarray(y_train), np.asarray(y_test))
+
+    def plot_weights(self, ax: Any = None) -> Any:
+        """Bars of the learnt weights."""
+        from gmlearn_clustering.plots import plot_weights
+
+        check_is_fitted(self, "weights_")
+        return plot_weights(self.weights_, self.feature_names_, ax)
+
+    def plot_objective(self, ax: Any = None) -> Any:
+        """The training objective by round."""
+        from gmlearn_clustering.plots import plot_objective
+
+        check_is_fitted(self, "weights_")
+        return plot_objective(self.history_["objective"], ax)
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.features, str):
+            gm.check_choice("features", self.features, ("dimensions", "precomputed"))
+        elif not all(hasattr(self.features, name) for name in ("fit", "prepare")):
+            raise ValueError(f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got {self.features!r}")
+        for name in ("alpha", "beta", "tau"):
+            gm.check_number(name, getattr(self, name), low=0.0)
+        for name in ("step", "lambda_step"):
+            gm.check_number(name, getattr(self, name), low=0.0, strict=True)
+        gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
+        gm.check_number("n_inner", self.n_inner, low=1, integer=True)
+        gm.check_choice("regularizer", self.regularizer, ("l1", "l2"))
+        gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
+        gm.check_choice("penalty_rule", self.penalty_rule, ("transfer", "training"))
+        if self.penalty != "learn":
+            gm.check_number("penalty", self.penalty)
+
+
+def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
+    """Every partition as clusters 0..K-1, with clear errors for what is no partition."""
+    for name, value in (("X", X), ("y", y)):
+        if not isinstance(value, (list, tuple)) or len(value) == 0:
+            raise ValueError(f"{name}: expected a non-empty list with one entry a sample, got {type(value).__name__}")
+    if len(X) != len(y):
+        raise ValueError(f"y: expected one partition a sample, got {len(y)} for {len(X)} samples")
+    partitions = []
+    for k, truth in enumerate(y):
+        truth = np.asarray(truth)
+        if truth.ndim != 1 or truth.dtype.kind == "O" or (truth.dtype.kind == "f" and not np.isfinite(truth).all()):
+            raise ValueError(f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
+                             f"and type {truth.dtype}")
+        if len(truth) < 2:
+            raise ValueError(f"y[{k}]: expected a sample of at least two points, got {len(truth)}")
+        cluster = np.unique(truth, return_inverse=True)[1]
+        if cluster.max() == 0:
+            raise ValueError(f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing about distances")
+        partitions.append(cluster.astype(np.int64))
+    return partitions

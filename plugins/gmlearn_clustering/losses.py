@@ -1,0 +1,52 @@
+"""The clustering loss Delta(x; C) of Komodakis (2011)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_clustering.potentials import ExemplarCountBlock
+
+
+def clustering_loss(assignment: np.ndarray, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0) -> float:
+    """alpha sum_C |1 - number of exemplars in C| + beta * number of points assigned to an exemplar outside their cluster.
+
+    Zero exactly for the x that are consistent with the partition.
+
+    Parameters
+    ----------
+    assignment : (N,) the exemplar of every point; exemplars are the points assigned to themselves.
+    cluster : (N,) true clusters 0..K-1.
+    """
+    is_exemplar = assignment == np.arange(len(assignment))
+    exemplars = np.bincount(cluster[is_exemplar], minlength=int(cluster.max()) + 1)
+    wrong = cluster[assignment] != cluster
+    return float(alpha * np.abs(1 - exemplars).sum() + beta * wrong.sum())
+
+
+class ClusteringLoss(gm.Loss):
+    """The same for models with an `ExemplarBlock`; the true labels are any assignment that is consistent with the partition."""
+
+    name = "clustering"
+
+    def __init__(self, alpha: float = 1.0, beta: float = 1.0):
+        self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
+        self.beta = float(gm.check_number("beta", beta, low=0.0))
+
+    def value(self, crf: gm.CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
+        return clustering_loss(x, _clusters(truth), self.alpha, self.beta)
+
+    def unary(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        cluster = _clusters(truth)
+        return (self.beta * (cluster[:, None] == cluster[None, :])).ravel()
+
+    def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
+        cluster = _clusters(truth)
+        return [ExemplarCountBlock([np.flatnonzero(cluster == c) for c in range(cluster.max() + 1)], self.alpha)]
+
+    def constant(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> float:
+        return -self.beta * crf.n_vars
+
+
+def _clusters(truth: np.ndarray) -> np.ndarray:
+    return np.unique(truth, return_inverse=True)[1]

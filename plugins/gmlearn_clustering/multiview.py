@@ -1,0 +1,198 @@
+"""Learnt distances on real data: ``gmlearn run cluster-multiview --data DIR``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.crossfit import cross_fit
+from gmlearn_clustering.distances import DistanceBank
+from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection
+from gmlearn_clustering.learner import ExemplarClusteringLearner
+from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.plots import plot_weights
+from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi
+from gmlearn_clustering.solver import exemplars_of_number
+
+_HEADER = ["data", "noise", "method", "accuracy", "clusters", "NMI", "accuracy, k given", "nearest neighbour"]
+_NOISE_DIMENSION = 20
+
+
+@dataclass
+class Split:
+    """Standardised views of training and test points, and their classes 0..K-1."""
+
+    train: list[np.ndarray]
+    train_labels: np.ndarray
+    test: list[np.ndarray]
+    test_labels: np.ndarray
+
+
+@dataclass
+class Features:
+    """Distance features (F, ., .) within the training points (cross-fitted), within the test points, and test to train."""
+
+    train: np.ndarray
+    test: np.ndarray
+    cross: np.ndarray
+    names: list[str]
+
+
+def cluster_multiview(run: gm.Run) -> None:
+    """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and without noise distances."""
+    names = ("msrcv1",) if run.quick else ("kth", "kth by scale", "mfeat", "msrcv1", "orl", "scene15")
+    splits = range(1 if run.quick else 3)
+    rows: list[list[Any]] = []
+    weights: dict[str, tuple[np.ndarray, list[str]]] = {}
+    for name, seed in run.progress([(name, seed) for name in names for seed in splits], desc="splits"):
+        split = load_split(run, name, seed + 100 * run.seed)
+        plain = distance_features(split)
+        for noise in (False, True):
+            features = with_noise(plain, seed) if noise else plain
+            learner, found = evaluate(split, features)
+            rows += [[name, noise, method, *scores] for method, scores in found.items()]
+            if noise:
+                share = learner.weights_[len(plain.names):].sum() / learner.weights_.sum()
+                rows.append([name, noise, "share of weight on noise", float(share)] + [np.nan] * 4)
+            else:
+                weights.setdefault(name, (learner.weights_, features.names))
+    table = _averaged(rows)
+    run.table(f"Means over {len(splits)} splits", _HEADER, table)
+    for name, noise, method, *scores in table:
+        keys = ("accuracy", "clusters", "nmi", "accuracy_k_given", "nearest_neighbour")
+        run.value(f"{name}{' + noise' if noise else ''}: {method}", dict(zip(keys, scores)))
+    run.note("The number of clusters is found by a rule calibrated on the training partition; LDA + k-means is given it.")
+    _figure(run, weights)
+
+
+def distance_features(split: Split) -> Features:
+    """Plain and fitted distances of every view and of all views together."""
+    entries: list[Any] = [LDAProjection(), LDAPosterior()]
+    for v in range(len(split.train)):
+        entries += [(v, "l2"), (v, "l1"), (v, "rbf"), LDAProjection(v), LDAPosterior(v)]
+    bank = DistanceBank(entries)
+    train = cross_fit(bank, [split.train], [split.train_labels])[0].matrices
+    return Features(train, bank.prepare(split.test).matrices, bank.cross_features(split.test, split.train), bank.names_)
+
+
+def with_noise(features: Features, seed: int) -> Features:
+    """As many distances again, between random Gaussian vectors."""
+    random = np.random.default_rng(seed)
+    n_train, n_test = features.train.shape[1], features.test.shape[1]
+    parts: list[tuple[np.ndarray, ...]] = []
+    for _ in features.names:
+        A, B = (random.normal(size=(n, _NOISE_DIMENSION)) for n in (n_train, n_test))
+        parts.append(tuple(squared_euclidean(x, y) / (2.0 * _NOISE_DIMENSION) for x, y in ((A, A), (B, B), (B, A))))
+    stacked = [np.concatenate([old, np.stack(new)]) for old, new in
+               zip((features.train, features.test, features.cross), zip(*parts))]
+    return Features(*stacked, features.names + [f"noise {i}" for i in range(len(parts))])
+
+
+def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearner, dict[str, list[float]]]:
+    """The learner, and the scores of all methods on one split."""
+    learner = ExemplarClusteringLearner("precomputed").fit([features.train], [split.train_labels])
+    n_features = len(features.names)
+    scaled = learner.weights_ / learner.scale_
+    candidates = {"learnt": scaled, "average of all": np.full(n_features, 1.0 / n_features),
+                  "best single": np.eye(n_features)[_best_single(features.train, split.train_labels)]}
+    found = {}
+    for method, w in candidates.items():
+        rate = learner.rate_ if method == "learnt" else calibrate_rate(
+            [clustering_path(np.tensordot(w, features.train, 1))], [split.train_labels])
+        found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split)
+    found["affinity propagation"] = _affinity_propagation(features.test.mean(axis=0), split.test_labels)
+    found["LDA + k-means, k given"] = _lda_kmeans(split)
+    return learner, found
+
+
+def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split) -> list[float]:
+    """Accuracy, clusters, NMI, accuracy with k given, nearest-neighbour accuracy."""
+    truth = split.test_labels
+    chosen = choose_point(clustering_path(distances), rate)
+    given = exemplars_of_number(distances, int(truth.max()) + 1)[1]
+    return [accuracy(truth, chosen.labels), chosen.n_clusters, nmi(truth, chosen.labels),
+            accuracy(truth, np.argmin(distances[:, given], axis=1)),
+            nearest_neighbour_accuracy(cross, split.train_labels, truth)]
+
+
+def _best_single(stack: np.ndarray, labels: np.ndarray) -> int:
+    """The feature whose leave-one-out nearest neighbours in training agree best with the classes."""
+    eye = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
+    return int(np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack]))
+
+
+def _affinity_propagation(distances: np.ndarray, truth: np.ndarray) -> list[float]:
+    import warnings
+
+    from sklearn.cluster import AffinityPropagation
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # its last state is scored all the same
+        labels = AffinityPropagation(affinity="precomputed", random_state=0).fit(-distances).labels_
+    labels = np.where(labels < 0, 0, labels)
+    return [accuracy(truth, labels), int(labels.max()) + 1, nmi(truth, labels), np.nan, np.nan]
+
+
+def _lda_kmeans(split: Split) -> list[float]:
+    from sklearn.cluster import KMeans
+
+    projection = LDAProjection().fit(split.train, split.train_labels)
+    truth, k = split.test_labels, int(split.test_labels.max()) + 1
+    labels = KMeans(k, n_init=10, random_state=0).fit_predict(projection.transform(split.test))
+    score = accuracy(truth, labels)
+    return [score, k, nmi(truth, labels), score, np.nan]
+
+
+def load_split(run: gm.Run, name: str, seed: int) -> Split:
+    """Half of every class for training (scene15: 40 and 40 images), or KTH split by scale."""
+    if name.startswith("kth"):
+        from gmlearn_clustering.textures import kth_views
+
+        views, labels, scale = kth_views(run.path("texture/kth_tips_gray_128.npz"))
+    else:
+        with np.load(run.path(f"multiview/{name}.npz")) as archive:
+            views = [archive[key].astype(np.float64) for key in sorted(archive.files) if key.startswith("view")]
+            labels = archive["labels"].astype(np.int64)
+    random = np.random.default_rng(seed)
+    if name == "kth by scale":
+        odd = scale % 2 == 1
+        train, test = np.flatnonzero(odd), np.flatnonzero(~odd)
+    else:
+        halves = [_halves(np.flatnonzero(labels == c), random, 80 if name == "scene15" else None) for c in np.unique(labels)]
+        train, test = (np.concatenate(part) for part in zip(*halves))
+    train, test = random.permutation(train), random.permutation(test)  # sorted classes would break ties in our favour
+    scaled = []
+    for view in views:
+        mean, deviation = view[train].mean(axis=0), view[train].std(axis=0)
+        scaled.append((view - mean) / np.where(deviation > 0, deviation, 1.0))
+    return Split([v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test])
+
+
+def _halves(members: np.ndarray, random: np.random.Generator, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
+    members = random.permutation(members)[:limit]
+    return members[:len(members) // 2], members[len(members) // 2:]
+
+
+def _averaged(rows: list[list[Any]]) -> list[list[Any]]:
+    """Means of the scores over rows with the same data, noise and method."""
+    groups: dict[tuple, list[list[float]]] = {}
+    for name, noise, method, *scores in rows:
+        groups.setdefault((name, noise, method), []).append(scores)
+    return [[*key, *(float(v) for v in np.mean(values, axis=0))] for key, values in groups.items()]
+
+
+def _figure(run: gm.Run, weights: dict[str, tuple[np.ndarray, list[str]]]) -> None:
+    """Learnt weights of every data set."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context(gm.plot.style()):
+        figure, axes = plt.subplots(1, len(weights), figsize=(3.6 * len(weights), 6.0), squeeze=False)
+        for ax, (name, (w, names)) in zip(axes[0], weights.items()):
+            plot_weights(w, names, ax).set_title(name)
+    run.figure("weights.png", figure, "Learnt weights of the distances, first split, without noise distances.")

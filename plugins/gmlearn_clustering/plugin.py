@@ -1,0 +1,55 @@
+"""What gmlearn_clustering brings to the toolkit: its hooks."""
+
+from __future__ import annotations
+
+import gmlearn as gm
+
+
+def _synthetic(run: gm.Run) -> None:
+    from gmlearn_clustering.experiments import cluster_synthetic
+
+    cluster_synthetic(run)
+
+
+def _multiview(run: gm.Run) -> None:
+    from gmlearn_clustering.multiview import cluster_multiview
+
+    cluster_multiview(run)
+
+
+def _demo(run: gm.Run) -> None:
+    from gmlearn_clustering.demo import demo
+
+    demo(run)
+
+
+@gm.hookimpl
+def gmlearn_experiments() -> list[gm.Experiment]:
+    return [
+        gm.Experiment("demo", "learn a distance from partitions, then cluster sets never seen before", _demo),
+        gm.Experiment("cluster-synthetic", "learn to cluster Gaussians with noisy dimensions (Komodakis 2011, Fig. 2)", _synthetic),
+        gm.Experiment("cluster-multiview", "learn distances over several descriptors of real images and digits", _multiview,
+                      data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels) and "
+                           "texture/kth_tips_gray_128.npz (images, labels)."),
+    ]
+
+
+@gm.hookimpl
+def gmlearn_potentials() -> list[type]:
+    from gmlearn_clustering.potentials import ExemplarBlock, ExemplarCountBlock
+
+    return [ExemplarBlock, ExemplarCountBlock]
+
+
+@gm.hookimpl
+def gmlearn_losses() -> list[type]:
+    from gmlearn_clustering.losses import ClusteringLoss
+
+    return [ClusteringLoss]
+
+
+@gm.hookimpl
+def gmlearn_decompositions() -> list[gm.Decomposition]:
+    from gmlearn_clustering.slaves import ExemplarDecomposition
+
+    return [ExemplarDecomposition()]

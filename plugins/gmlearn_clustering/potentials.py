@@ -1,0 +1,80 @@
+"""The exemplar-clustering energy as potentials of a gmlearn model.
+
+One variable x_p per point, whose states are the points: x_p = q assigns p to q, x_q = q makes q an exemplar. The indicators
+[x_p = q] are the paper's binary variables x_pq, "exactly one" is built in, and the implication x_pq <= x_qq is the
+block's hard constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_clustering.distances import SampleDistances
+
+DISTANCE, PENALTY = "distance", "penalty"
+
+
+class ExemplarBlock(gm.Block):
+    """sum over p of d_{p, x_p} with d_pq = w . f_pq for p != q and d_qq the exemplar penalty; +inf unless x_{x_p} = x_p for all p.
+
+    Parameters
+    ----------
+    sample : the features f_pq of the points.
+    penalty : d_qq, one number; None makes it the weight "penalty".
+    """
+
+    name = "exemplar"
+
+    def __init__(self, sample: SampleDistances, penalty: float | None = 1.0):
+        super().__init__(np.arange(sample.n_points)[None, :])
+        self.sample = sample
+        self.penalty = None if penalty is None else float(gm.check_number("penalty", penalty))
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        own = {} if self.penalty is not None else {PENALTY: (1,)}
+        return {DISTANCE: (self.sample.n_features,), **own}
+
+    def check(self) -> None:
+        if (self.states != self.sample.n_points).any():
+            raise ValueError(f"{self}: every variable needs {self.sample.n_points} states, one a point")
+
+    def exemplar_penalty(self, w: Mapping[str, np.ndarray]) -> float:
+        """d_qq."""
+        return float(w[PENALTY][0]) if self.penalty is None else self.penalty
+
+    def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        values = np.empty(len(x))
+        for m, labels in enumerate(x):
+            if (labels[labels] != labels).any():
+                values[m] = np.inf
+                continue
+            n_exemplars = int((labels == np.arange(len(labels))).sum())
+            values[m] = float(w[DISTANCE] @ self.sample.gather(labels)) + n_exemplars * self.exemplar_penalty(w)
+        return values
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        weight = np.ones(len(x)) if weight is None else weight
+        total = {name: np.zeros(shape) for name, shape in self.segments().items()}
+        for m, labels in enumerate(x):
+            total[DISTANCE] += weight[m] * self.sample.gather(labels)
+            if PENALTY in total:
+                total[PENALTY] += weight[m] * (labels == np.arange(len(labels))).sum()
+        return total
+
+
+class ExemplarCountBlock(gm.RaggedBlock):
+    """-alpha |1 - number of exemplars in C| for every clique C: the loss's high-order part with its sign turned."""
+
+    name = "exemplar_count"
+
+    def __init__(self, cliques: Any, alpha: float):
+        super().__init__(cliques)
+        self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
+
+    def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        is_exemplar = (x == self.members).astype(float)
+        return -self.alpha * np.abs(1.0 - np.add.reduceat(is_exemplar, self.indptr[:-1]))

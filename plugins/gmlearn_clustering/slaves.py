@@ -1,0 +1,172 @@
+"""Learning to cluster as slave groups: one slave per point, one per true cluster; they share the exemplar indicators x_qq.
+
+Section 4 of Komodakis, "Learning to cluster using high order graphical models with latent variables" (2011). Coordinate q
+is the indicator x_qq; each of the n + 1 slaves that hold it gets theta_q = ubar_qq / (n + 1) + lambda_q. The assignments
+x_pq, p != q, live in the slave of p alone and need no duals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import gmlearn as gm
+from gmlearn_clustering.completion import medoid_completion
+from gmlearn_clustering.distances import SampleDistances
+from gmlearn_clustering.losses import ClusteringLoss
+from gmlearn_clustering.potentials import DISTANCE, PENALTY, ExemplarBlock, ExemplarCountBlock
+
+
+class PointSlaves(gm.SlaveGroup):
+    """min over x of sum over q != p of ubar_pq x_pq + theta . x_qq with x_pq <= x_qq and sum_q x_pq = 1, for all points p.
+
+    ubar_pq = d_pq + extra_pq, the extra costs being what a loss adds. Exact; O(N) a point, O(N^2) memory for all of them.
+    """
+
+    def __init__(self, sample: SampleDistances, extra: np.ndarray, points: np.ndarray | None = None):
+        self.sample, self.extra = sample, extra
+        self.points = np.arange(sample.n_points) if points is None else points
+        self.n = len(self.points)
+        self.coords = np.tile(np.arange(sample.n_points), self.n)
+        self.owner = np.repeat(np.arange(self.n), sample.n_points)
+
+    def prepare(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The costs ubar_pq, (N, N)."""
+        return self.sample.matrix(w[DISTANCE]) + self.extra
+
+    def solve(self, theta: np.ndarray, prepared: np.ndarray) -> gm.SlaveResult:
+        """Minimisers for theta (M N,); `labels` of the result: the exemplar that every point chose, (M,)."""
+        from gmlearn_clustering import _slaves_numba as kernels
+
+        ind, share = np.empty(theta.shape), np.zeros(self.sample.n_points)
+        value, chosen = np.empty(self.n), np.empty(self.n, dtype=np.int64)
+        shape = (self.n, self.sample.n_points)
+        kernels.point_slaves(self.points, share, theta.reshape(shape), prepared, ind.reshape(shape), value, chosen)
+        return gm.SlaveResult(ind, value, chosen)
+
+    def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
+        """sum over p of f_pq at the chosen q != p."""
+        target = np.arange(self.sample.n_points)
+        target[self.points] = result.labels
+        return {DISTANCE: self.sample.gather(target)}
+
+    def take(self, index: np.ndarray) -> PointSlaves:
+        return PointSlaves(self.sample, self.extra, self.points[index])
+
+
+class ClusterSlaves(gm.SlaveGroup):
+    """min over x of theta . x - alpha |1 - sum over q in C of x_qq| for every true cluster C. Exact, O(|C|)."""
+
+    def __init__(self, members: Sequence[np.ndarray], alpha: float):
+        self.members_of, self.alpha = list(members), alpha
+        self.n = len(self.members_of)
+        self.coords = np.concatenate(self.members_of) if self.n else np.zeros(0, dtype=np.int64)
+        sizes = [len(c) for c in self.members_of]
+        self.owner = np.repeat(np.arange(self.n), sizes)
+        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def solve(self, theta: np.ndarray, prepared: Any) -> gm.SlaveResult:
+        from gmlearn_clustering import _slaves_numba as kernels
+
+        ind, value = np.empty(len(theta)), np.empty(self.n)
+        kernels.cluster_slaves(theta, self.start, self.alpha, ind, value)
+        return gm.SlaveResult(ind, value)
+
+    def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
+        return {}
+
+    def take(self, index: np.ndarray) -> ClusterSlaves:
+        return ClusterSlaves([self.members_of[i] for i in index], self.alpha)
+
+
+class ClusteringSlaves(gm.Slaves):
+    """A model with one `ExemplarBlock` (and the loss's count blocks) covered by point and cluster slaves; coordinates x_qq."""
+
+    def __init__(self, crf: gm.CRF):
+        exemplar = [b for b in crf.clique_blocks if isinstance(b, ExemplarBlock)]
+        counts = [b for b in crf.clique_blocks if isinstance(b, ExemplarCountBlock)]
+        if len(exemplar) != 1 or len(exemplar) + len(counts) != len(crf.clique_blocks) or crf.unary_blocks:
+            raise ValueError("decomposition 'exemplar': expected one exemplar block, and no others but exemplar_count blocks")
+        self.block = exemplar[0]
+        self.sample = self.block.sample
+        self.extra = np.ascontiguousarray(crf.unary.reshape(crf.n_vars, crf.n_vars))
+        groups: list[gm.SlaveGroup] = [PointSlaves(self.sample, self.extra)]
+        groups += [ClusterSlaves(np.split(b.members, b.indptr[1:-1]), b.alpha) for b in counts]
+        super().__init__(crf, groups, crf.n_vars)
+
+    def unary(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.block.exemplar_penalty(w) + np.diagonal(self.extra)
+
+    def unary_features(self, mean: np.ndarray) -> dict[str, np.ndarray]:
+        return {PENALTY: np.array([mean.sum()])} if self.block.penalty is None else {}
+
+    def mean(self, per_dual: np.ndarray) -> np.ndarray:
+        """The points' duals form an (N, N) matrix, so sums over slaves are column sums."""
+        n = self.n_coords
+        total = per_dual[:n * n].reshape(n, n).sum(axis=0) + np.bincount(self.coords[n * n:], per_dual[n * n:], n)
+        return total / self.count
+
+    def spread(self, per_coord: np.ndarray) -> np.ndarray:
+        n = self.n_coords
+        out = np.empty(len(self.coords))
+        out[:n * n].reshape(n, n)[:] = per_coord
+        out[n * n:] = per_coord[self.coords[n * n:]]
+        return out
+
+    def indicators(self, labels: np.ndarray) -> np.ndarray:
+        """x_qq of an assignment (N,)."""
+        return (labels == np.arange(self.n_coords)).astype(float)
+
+    def proposals(self, results: Sequence[gm.SlaveResult], mean: np.ndarray) -> list[np.ndarray]:
+        """Assignments to the exemplars that at least half of the slaves want (or the most wanted); points go to the exemplar
+        that their slave chose if it is one, else to the most wanted."""
+        wanted = mean >= 0.5 if (mean >= 0.5).any() else mean == mean.max()
+        labels = np.full(self.n_coords, int(np.argmax(np.where(wanted, mean, -1.0))))
+        if results:
+            chosen = np.asarray(results[0].labels)
+            labels = np.where(wanted[chosen], chosen, labels)
+        return [np.where(wanted, np.arange(self.n_coords), labels)]
+
+
+class ExemplarDecomposition(gm.Decomposition):
+    """Points and clusters, for models with an exemplar block."""
+
+    name = "exemplar"
+
+    def claims(self, crf: gm.CRF) -> bool:
+        return any(isinstance(b, ExemplarBlock) for b in crf.clique_blocks)
+
+    def decompose(self, crf: gm.CRF, power: str | None = None) -> ClusteringSlaves:
+        if power is not None:
+            raise ValueError(f"decomposition 'exemplar': its slaves cannot do {power!r}")
+        return ClusteringSlaves(crf)
+
+
+def exemplar_model(sample: SampleDistances, penalty: float | None = 1.0) -> gm.CRF:
+    """The clustering model of one sample: N variables with N states each, one exemplar block."""
+    crf = gm.CRF(np.full(sample.n_points, sample.n_points))
+    crf.add(ExemplarBlock(sample, penalty))
+    return crf
+
+
+def training_sample(sample: SampleDistances, cluster: np.ndarray, penalty: float | None = 1.0, weight: float = 1.0) -> gm.Sample:
+    """What ``gm.train`` takes: the model, any assignment consistent with the true clusters (N,), and the medoid completion."""
+    crf = exemplar_model(sample, penalty)
+
+    def completion(_: gm.Sample, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        return medoid_completion(sample.matrix(w[DISTANCE]), cluster, crf.clique_blocks[0].exemplar_penalty(w))[0]
+
+    return gm.Sample(crf, _first_members(cluster), weight=weight, completion=completion)
+
+
+def training_slaves(sample: SampleDistances, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0,
+                    penalty: float | None = 1.0) -> ClusteringSlaves:
+    """The slaves of the loss-augmented energy of one training sample; cluster (N,) are the true clusters 0..K-1."""
+    return ClusteringSlaves(ClusteringLoss(alpha, beta).augment(exemplar_model(sample, penalty), _first_members(cluster)))
+
+
+def _first_members(cluster: np.ndarray) -> np.ndarray:
+    """The assignment (N,) of every point to the first member of its cluster."""
+    return np.unique(cluster, return_index=True)[1][cluster]

@@ -1,0 +1,104 @@
+"""Neighbour graphs for large sets: O(edges) memory, and a bound that still holds for all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from gmlearn_clustering.metrics import Distance, squared_euclidean
+
+#: numbers in a block of distances computed at once
+_BLOCK = 4_000_000
+
+
+def draw_landmarks(X: np.ndarray, seed: int = 0) -> np.ndarray:
+    """About 2 sqrt(N) well spread points (k-means++), at most 512; ascending indices."""
+    from sklearn.cluster import kmeans_plusplus
+
+    return np.unique(kmeans_plusplus(X, int(min(512, len(X), 2 * np.sqrt(len(X)))), random_state=seed)[1])
+
+
+def neighbour_costs(X: np.ndarray, penalty: float | np.ndarray, n_neighbors: int, landmarks: np.ndarray) -> scipy.sparse.csr_array:
+    """Squared Euclidean costs of every point to its neighbours and to common landmarks, penalties on the diagonal.
+
+    Edges: the `n_neighbors` nearest neighbours in either direction, and all points to the `landmarks` (point indices). The
+    landmarks are the connecting columns: through them every point has an exemplar even when no neighbour is one, so large
+    clusters are possible. O(N (n_neighbors + landmarks)).
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(X)
+    k = min(n_neighbors, n - 1)
+    own = np.arange(n)
+    parts = [(own, own, np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,)))]
+    if k > 0:
+        distance, column = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
+        row, column, value = np.repeat(own, k), column.ravel(), distance.ravel() ** 2
+        parts += [(row, column, value), (column, row, value)]
+    to_landmarks = squared_euclidean(X, X[landmarks]).ravel()
+    parts.append((np.repeat(own, len(landmarks)), np.tile(landmarks, n), to_landmarks))
+    return _union(parts, n)
+
+
+def _union(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int) -> scipy.sparse.csr_array:
+    """The union of (row, column, value) entries; where several parts hold one, the first counts (nothing is summed)."""
+    key = np.concatenate([row.astype(np.int64) * n + column for row, column, _ in parts])
+    value = np.concatenate([part[2] for part in parts])
+    key, first = np.unique(key, return_index=True)
+    return scipy.sparse.csr_array((value[first], (key // n, key % n)), shape=(n, n))
+
+
+def nearest_exemplars(X: np.ndarray, exemplars: np.ndarray, distance: Distance) -> tuple[np.ndarray, np.ndarray]:
+    """Position in `exemplars` of the nearest one of every row (ties: the first), and its distance; blocks of rows."""
+    nearest, value = np.empty(len(X), dtype=np.int64), np.empty(len(X))
+    step = max(1, _BLOCK // max(1, len(exemplars)))
+    for start in range(0, len(X), step):
+        block = distance(X[start:start + step], exemplars)
+        nearest[start:start + step] = block.argmin(axis=1)
+        value[start:start + step] = block.min(axis=1)
+    return nearest, value
+
+
+def medoids(X: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """The squared-Euclidean medoid of every cluster: the member nearest to the mean (ties: lowest index); O(N D)."""
+    counts = np.bincount(labels, minlength=n_clusters)
+    sums = np.zeros((n_clusters, X.shape[1]))
+    np.add.at(sums, labels, X)
+    means = sums / counts[:, None]
+    distance = ((X - means[labels]) ** 2).sum(axis=1)
+    order = np.lexsort((np.arange(len(X)), distance, labels))
+    return order[np.searchsorted(labels[order], np.arange(n_clusters))]
+
+
+def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) -> np.ndarray:
+    """Alternate assignment over all pairs and medoids until nothing changes; for equal penalties E never rises."""
+    for _ in range(n_rounds):
+        labels = nearest_exemplars(X, X[exemplars], squared_euclidean)[0]
+        labels[exemplars] = np.arange(len(exemplars))
+        updated = np.sort(medoids(X, labels, len(exemplars)))
+        if np.array_equal(updated, exemplars):
+            break
+        exemplars = updated
+    return exemplars
+
+
+def all_pairs_bound(X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarray, distance: Distance) -> float:
+    """A lower bound of min E(Q) over *all* pairs from prices found on a neighbour graph; O(N^2 D) time, O(N) memory.
+
+    L(v) = sum_p v_p + sum_q min(0, d_qq - v_q - sum over p != q of max(v_p - d_pq, 0)) holds for every v (the point q pays
+    d_qq instead of its own assignment), so prices of a sparser problem may be used once every pair is summed. They are
+    too high there, hence several multiples are tried and the best bound is kept.
+    """
+    n = len(X)
+    scaled = np.linspace(0.55, 1.0, 4)[:, None] * prices
+    penalties = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
+    bounds = scaled.sum(axis=1)
+    step = max(1, _BLOCK // n)
+    for start in range(0, n, step):
+        block = distance(X[start:start + step], X)
+        columns = np.arange(start, start + len(block))
+        block[np.arange(len(block)), columns] = np.inf
+        for i, v in enumerate(scaled):
+            saved = np.maximum(v[None, :] - block, 0.0).sum(axis=1)
+            bounds[i] += np.minimum(penalties[columns] - v[columns] - saved, 0.0).sum()
+    return float(bounds.max())

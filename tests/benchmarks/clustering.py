@@ -1,0 +1,136 @@
+"""Speed and quality of gmlearn_clustering, as ratios within one run.
+
+``python tests/benchmarks/clustering.py [exact|large|sparse|round]``; all parts without an argument.
+
+Run with one BLAS thread (OPENBLAS_NUM_THREADS=1): two on a busy machine can be far slower than one.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+import warnings
+
+import numpy as np
+from gmlearn_clustering import ClusteringLoss, ExemplarClustering, exemplar_energy, training_sample
+from gmlearn_clustering.distances import EuclideanSample
+from gmlearn_clustering.energy import with_penalty
+from gmlearn_clustering.exact import exact_exemplars
+from gmlearn_clustering.facility import facility_problem
+from gmlearn_clustering.local_search import local_search
+
+import gmlearn as gm
+
+
+def timed(function, clock=time.perf_counter):
+    start = clock()
+    return function(), clock() - start
+
+
+def affinity_propagation(distances, penalty):
+    from sklearn.cluster import AffinityPropagation
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AffinityPropagation(affinity="precomputed", preference=-penalty, random_state=0).fit(-distances)
+    return model.cluster_centers_indices_
+
+
+def instances(n_seeds=16):
+    """Two penalties on plane points, a Gaussian, clusters with Euclidean distances, clusters with asymmetric distances."""
+    for seed in range(n_seeds):
+        rng = np.random.default_rng(seed)
+        n, k = int(rng.integers(80, 151)), int(rng.integers(4, 12))
+        if seed % 4 < 2:
+            X = rng.normal(size=(n, 2 if seed % 4 == 0 else 5))
+        else:
+            X = 2 * rng.normal(size=(k, 4))[rng.integers(0, k, n)] + rng.normal(size=(n, 4))
+        distances = ((X[:, None] - X[None]) ** 2).sum(-1)
+        if seed % 4 == 2:
+            distances = np.sqrt(distances)
+        if seed % 4 == 3:
+            distances *= rng.uniform(0.7, 1.3, distances.shape)
+        for factor in (1.0, 5.0):
+            yield distances, factor * float(np.median(distances))
+
+
+def exact():
+    """Local search against the exact optimum and affinity propagation, N = 80..150."""
+    local_search(facility_problem(with_penalty(np.ones((5, 5)), 1.0)))  # compile
+    ratio, ratio_ap, seconds, seconds_ap, seconds_exact = [], [], [], [], []
+    for distances, penalty in instances():
+        costs = with_penalty(distances, penalty)
+        found, t = timed(lambda c=costs: local_search(facility_problem(c)))
+        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p))
+        (best, bound), t_exact = timed(lambda c=costs, f=found: exact_exemplars(facility_problem(c), f, time_limit=60))
+        optimum = exemplar_energy(costs, best)
+        if optimum - bound > 1e-6 * optimum:
+            print(f"  not proved within 60 s: gap {(optimum - bound) / optimum:.1e}")
+        ratio.append(exemplar_energy(costs, found) / optimum)
+        ratio_ap.append(exemplar_energy(costs, centres) / optimum if len(centres) else np.nan)
+        seconds.append(t), seconds_ap.append(t_ap), seconds_exact.append(t_exact)
+    print(f"{len(ratio)} instances, N = 80..150: energy / optimum mean {np.mean(ratio):.5f} max {np.max(ratio):.5f}; "
+          f"affinity propagation mean {np.nanmean(ratio_ap):.4f} max {np.nanmax(ratio_ap):.4f}")
+    print(f"  time of affinity propagation / ours: {np.sum(seconds_ap) / np.sum(seconds):.2f}; exact solver / ours: "
+          f"median {np.median(np.array(seconds_exact) / seconds):.1f}, largest {np.max(np.array(seconds_exact) / seconds):.0f}")
+
+
+def large(n=2000):
+    """N = 2000 against many more kicks and affinity propagation."""
+    local_search(facility_problem(with_penalty(np.ones((5, 5)), 1.0)))
+    rng = np.random.default_rng(0)
+    for kind in ("Gaussian", "clusters"):
+        X = rng.normal(size=(n, 5))
+        if kind == "clusters":
+            X += 2 * rng.normal(size=(30, 5))[rng.integers(0, 30, n)]
+        distances = ((X[:, None] - X[None]) ** 2).sum(-1)
+        penalty = 5.0 * float(np.median(distances))
+        costs = with_penalty(distances, penalty)
+        found, t = timed(lambda c=costs: local_search(facility_problem(c)))
+        others = [local_search(facility_problem(costs), n_kicks=10000, seed=s) for s in (1, 2)]
+        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p))
+        energies = [exemplar_energy(costs, q) for q in (*others, centres, found) if len(q)]
+        print(f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} ({len(found)} clusters), affinity "
+              f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity propagation / ours "
+              f"{t_ap / t:.1f} ({t:.1f} s)")
+
+
+def sparse(n=20_000):
+    """N = 20,000 on a neighbour graph: memory."""
+    rng = np.random.default_rng(1)
+    X = 4 * rng.normal(size=(60, 8))[rng.integers(0, 60, n)] + rng.normal(size=(n, 8))
+    model, t = timed(lambda: ExemplarClustering(penalty=200.0, n_neighbors=20, random_state=0).fit(X))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap {model.gap_:.3f}, {t:.0f} s, "
+          f"peak memory {peak:.2f} GB")
+
+
+def sample_round(n=500, d=100):
+    """One sample-round of learning against the distance product alone."""
+    rng = np.random.default_rng(0)
+    sample = EuclideanSample(rng.normal(size=(n, d)))
+    options = gm.TrainingOptions(loss=ClusteringLoss(), decomposition="exemplar")
+    state = gm.build_objective([training_sample(sample, np.repeat(np.arange(10), n // 10))], options).states[0]
+    w, dual = np.full(d, 1.0 / d), state.dual
+
+    def one_round():
+        w[:] *= 1.0 + 1e-9  # other weights in every round, so that no matrix is remembered
+        state.set_truth(state.sample.completion(state.sample, {"distance": w}))
+        state.set_weights(w)
+        vertex = state.vertex()
+        dual.lam = dual.lam + 0.01 * (vertex.ind - vertex.mean[dual.coords])
+
+    one_round()
+    product, whole = [], []
+    for _ in range(40):
+        product.append(timed(lambda: sample._matrix(w), time.thread_time)[1])
+        whole.append(timed(one_round, time.thread_time)[1])
+    print(f"N = {n}, D = {d}: sample-round / distance product = {np.median(whole) / np.median(product):.2f} "
+          f"({1e3 * np.median(whole):.2f} ms / {1e3 * np.median(product):.2f} ms)")
+
+
+if __name__ == "__main__":
+    parts = {"exact": exact, "large": large, "sparse": sparse, "round": sample_round}
+    for name in sys.argv[1:] or parts:
+        parts[name]()

@@ -1,0 +1,147 @@
+"""E(Q): energies, local search, dual bound and exact solver against enumeration."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from gmlearn_clustering import assign, exemplar_energy, exemplars_of_number, minimise_exemplars
+from gmlearn_clustering.dual_bound import dual_prices, price_bound, reduce_problem
+from gmlearn_clustering.energy import with_penalty
+from gmlearn_clustering.exact import exact_exemplars
+from gmlearn_clustering.facility import facility_problem
+from gmlearn_clustering.local_search import local_search
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def subsets(n):
+    return [np.array(c) for k in range(1, n + 1) for c in combinations(range(n), k)]
+
+
+def energy_by_definition(costs, exemplars):
+    rest = [p for p in range(len(costs)) if p not in exemplars]
+    return sum(min(costs[p, q] for q in exemplars) for p in rest) + sum(costs[q, q] for q in exemplars)
+
+
+def random_costs(rng, n, kind):
+    if kind == "ties":
+        costs = rng.integers(0, 3, (n, n)).astype(float)
+    elif kind == "signed":
+        costs = rng.normal(size=(n, n))
+    else:
+        costs = rng.random((n, n))
+    if kind == "forbidden":
+        costs[rng.random((n, n)) < 0.3] = np.inf
+    costs[np.arange(n), np.arange(n)] = rng.normal(size=n) + 0.5  # negative penalties, too
+    return costs
+
+
+KINDS = st.sampled_from(["metricless", "ties", "signed", "forbidden"])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 7), KINDS)
+def test_energy_is_its_definition(seed, n, kind):
+    costs = random_costs(np.random.default_rng(seed), n, kind)
+    for exemplars in subsets(n):
+        assert exemplar_energy(costs, exemplars) == pytest.approx(energy_by_definition(costs, exemplars))
+        chosen = assign(costs, exemplars)
+        assert set(chosen[chosen >= 0]) <= set(exemplars) and (chosen[exemplars] == exemplars).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 7), KINDS)
+def test_local_search_bound_and_exact_against_enumeration(seed, n, kind):
+    costs = random_costs(np.random.default_rng(seed), n, kind)
+    minimum = min(exemplar_energy(costs, q) for q in subsets(n))
+    local = minimise_exemplars(costs, "local", n_kicks=60)
+    exact = minimise_exemplars(costs, "exact")
+    assert exact.energy == pytest.approx(minimum, abs=1e-7)
+    assert exact.lower_bound == pytest.approx(minimum, abs=1e-6)
+    assert local.energy >= minimum - 1e-9 and local.lower_bound <= minimum + 1e-9
+    assert local.energy <= minimum + 0.05 * (1 + abs(minimum))
+    assert local.energy == pytest.approx(exemplar_energy(costs, local.exemplars))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.integers(2, 7), KINDS)
+def test_facility_form_has_the_same_energies(seed, n, kind):
+    costs = random_costs(np.random.default_rng(seed), n, kind)
+    problem = facility_problem(costs, prune=False)
+    always = np.flatnonzero(problem.always_open)
+    for exemplars in subsets(n):
+        energy = exemplar_energy(costs, exemplars)
+        if np.isfinite(energy) and set(always) <= set(exemplars):
+            assert problem.energy(exemplars) == pytest.approx(energy)
+
+
+def test_bound_and_reduction_keep_the_optimum():
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        X = rng.normal(size=(40, 3))
+        costs = with_penalty(((X[:, None] - X[None]) ** 2).sum(-1), 4.0)
+        problem = facility_problem(costs)
+        start = local_search(problem, n_kicks=0)
+        upper = exemplar_energy(costs, start)
+        prices = dual_prices(problem, upper)
+        best, proved = exact_exemplars(problem, start)
+        minimum = exemplar_energy(costs, best)
+        assert price_bound(problem, prices)[0] <= minimum + 1e-9 and proved == pytest.approx(minimum)
+        small = reduce_problem(problem, prices, upper)
+        assert len(small.row_cost) <= len(problem.row_cost)
+        assert small.energy(best) == pytest.approx(minimum)
+
+
+def test_optimiser_is_near_exact_on_clustered_sets():
+    ratios = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = 2 * rng.normal(size=(6, 4))[rng.integers(0, 6, 90)] + rng.normal(size=(90, 4))
+        costs = with_penalty(((X[:, None] - X[None]) ** 2).sum(-1), 12.0)
+        ratios.append(minimise_exemplars(costs, "local", n_kicks=400).energy / minimise_exemplars(costs, "exact").energy)
+    assert np.mean(ratios) <= 1.0005 and np.max(ratios) <= 1.006
+
+
+def test_same_seed_same_answer_and_ties_to_the_lowest_index():
+    costs = with_penalty(np.ones((6, 6)), 0.5)
+    costs[:] = np.where(np.eye(6, dtype=bool), 2.0, 1.0)
+    first = minimise_exemplars(costs, seed=4)
+    assert np.array_equal(first.exemplars, minimise_exemplars(costs, seed=4).exemplars)
+    assert assign(np.where(np.eye(4, dtype=bool), 9.0, 1.0), np.array([1, 2])).tolist() == [1, 1, 2, 1]
+
+
+def test_sparse_graph_equals_dense_with_forbidden_pairs():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        costs = random_costs(rng, 25, "forbidden")
+        keep = np.isfinite(costs)
+        graph = scipy.sparse.csr_array((costs[keep], np.nonzero(keep)), shape=costs.shape)
+        dense, sparse = minimise_exemplars(costs, "exact"), minimise_exemplars(graph, "exact")
+        assert sparse.energy == pytest.approx(dense.energy)
+        assert exemplar_energy(graph, dense.exemplars) == pytest.approx(dense.energy)
+
+
+def test_wanted_number_of_clusters():
+    X = np.random.default_rng(1).normal(size=(30, 2))
+    distances = ((X[:, None] - X[None]) ** 2).sum(-1)
+    for k in (1, 2, 5, 17, 29, 30):
+        assert len(exemplars_of_number(distances, k)[1]) == k
+    best = min(distances[:, list(c)].min(axis=1).sum() for c in combinations(range(30), 2))
+    found = exemplars_of_number(distances, 2)[1]
+    assert distances[:, found].min(axis=1).sum() == pytest.approx(best)
+    # equal distances: the number jumps from 1 to n, so only swaps can give the numbers between
+    assert len(exemplars_of_number(1.0 - np.eye(8), 3)[1]) == 3
+
+
+def test_bad_costs():
+    with pytest.raises(ValueError, match="costs: expected a square matrix"):
+        minimise_exemplars(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="costs: contains NaN"):
+        minimise_exemplars(np.array([[1.0, np.nan], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match="only forbidden"):
+        minimise_exemplars(np.array([[np.inf, np.inf], [1.0, 1.0]]))
+    with pytest.raises(ValueError, match="solver: expected one of"):
+        minimise_exemplars(np.ones((2, 2)), solver="magic")
+    with pytest.raises(ValueError, match="n_clusters"):
+        exemplars_of_number(np.ones((3, 3)), 4)

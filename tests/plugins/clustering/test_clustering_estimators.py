@@ -1,0 +1,81 @@
+"""ExemplarClustering as a scikit-learn estimator."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from gmlearn_clustering import ExemplarClustering, exemplar_energy
+from gmlearn_clustering.metrics import METRICS, pairwise, squared_euclidean
+from gmlearn_clustering.sparse import all_pairs_bound
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+@parametrize_with_checks([ExemplarClustering(random_state=0)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def blobs(n=60, k=4, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    return 8 * rng.normal(size=(k, d))[y] + rng.normal(size=(n, d)), y
+
+
+@pytest.mark.parametrize("penalty", [40.0, np.full(60, 40.0), ("quantile", 0.25), ("n_clusters", 4)])
+def test_penalties(penalty):
+    X, y = blobs()
+    model = ExemplarClustering(penalty, random_state=0).fit(X)
+    assert model.lower_bound_ <= model.energy_ and 0 <= model.gap_ < 0.05
+    assert np.array_equal(model.predict(X), model.labels_)
+    costs = squared_euclidean(X, X)
+    np.fill_diagonal(costs, model.penalty_)
+    assert model.energy_ == pytest.approx(exemplar_energy(costs, model.cluster_centers_indices_))
+    if not isinstance(penalty, tuple) or penalty[0] == "n_clusters":
+        assert len(model.cluster_centers_indices_) == 4 and len(np.unique(model.labels_[y == 0])) == 1
+
+
+def test_precomputed_asymmetric_equals_metric_and_predicts():
+    X, _ = blobs()
+    D = squared_euclidean(X, X)
+    a = ExemplarClustering(30.0, random_state=1).fit(X)
+    b = ExemplarClustering(30.0, metric="precomputed", random_state=1).fit(D)
+    assert a.energy_ == pytest.approx(b.energy_) and np.array_equal(b.predict(D), b.labels_)
+    skewed = D * np.random.default_rng(0).uniform(0.5, 1.5, D.shape)
+    assert ExemplarClustering(30.0, metric="precomputed").fit(skewed).energy_ > 0
+
+
+def test_callable_metric_and_named_metrics():
+    X = np.abs(blobs(20)[0])
+    a = ExemplarClustering(5.0, metric=lambda x, y: float(np.abs(x - y).sum()), random_state=0).fit(X)
+    b = ExemplarClustering(5.0, metric="l1", random_state=0).fit(X)
+    assert a.energy_ == pytest.approx(b.energy_) and np.array_equal(a.predict(X), b.predict(X))
+    for metric in METRICS:
+        D = pairwise(metric, X, X)
+        assert D.shape == (20, 20) and (D >= 0).all() and np.allclose(np.diagonal(D), 0, atol=1e-6)
+    with pytest.raises(ValueError, match="chi2: expected non-negative"):
+        pairwise("chi2", -X, X)
+
+
+def test_neighbour_graph_is_close_to_all_pairs_and_its_bound_holds():
+    X, _ = blobs(400, 8, 4, seed=2)
+    dense = ExemplarClustering(60.0, random_state=0).fit(X)
+    sparse = ExemplarClustering(60.0, n_neighbors=15, random_state=0).fit(X)
+    assert dense.lower_bound_ - 1e-6 <= sparse.energy_ <= 1.05 * dense.energy_
+    assert sparse.lower_bound_ <= dense.energy_ + 1e-6
+    prices = np.random.default_rng(0).random(400) * 20  # any prices give a bound
+    assert all_pairs_bound(X, 60.0, prices, squared_euclidean) <= dense.energy_
+
+
+def test_sparse_precomputed_graph():
+    graph = scipy.sparse.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    model = ExemplarClustering(3.0, metric="precomputed").fit(graph)
+    assert model.labels_[0] == model.labels_[1] != model.labels_[2] and model.energy_ == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"penalty": "many"}, "penalty: expected a number"), ({"penalty": ("quantile", 2.0)}, r"penalty\[1\]"),
+    ({"penalty": ("number", 2)}, r"penalty\[0\]: expected one of"), ({"metric": "edit"}, "metric: expected one of"),
+    ({"solver": "quantum"}, "solver: expected one of"), ({"n_restarts": 0}, "n_restarts"),
+    ({"n_neighbors": 3, "metric": "l1"}, "n_neighbors: works with metric"), ({"penalty": np.ones(3)}, "penalty: expected shape")])
+def test_bad_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ExemplarClustering(**settings).fit(np.ones((5, 2)) * np.arange(5)[:, None])

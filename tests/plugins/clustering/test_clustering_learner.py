@@ -1,0 +1,147 @@
+"""Learning to cluster: banks, cross-fitting, calibration, the learner and its errors."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gmlearn_clustering import DistanceBank, ExemplarClusteringLearner, LDAPosterior, LDAProjection, noisy_gaussians
+from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.crossfit import cross_fit
+from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
+from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi, pair_f
+
+
+def small_sets(rho=0.5, **settings):
+    return noisy_gaussians(rho, **{"n_points": 60, "n_dimensions": 20, "n_clusters": 5, "n_sets": 3, "separation": 6.0, **settings})
+
+
+def test_learnt_distance_finds_clusters_among_noise():
+    sets = small_sets()
+    learner = ExemplarClusteringLearner().fit(sets.train, sets.train_labels)
+    found = [learner.cluster(X) for X in sets.test]
+    assert np.mean([pair_f(y, labels) for y, labels in zip(sets.test_labels, found)]) >= 0.97
+    assert learner.weights_[sets.noisy].sum() <= 0.05 * learner.weights_.sum() and (learner.weights_ >= 0).all()
+    assert min(learner.history_["objective"]) < 0.6 * learner.history_["objective"][0]
+    assert learner.score(sets.test, sets.test_labels) >= 0.97
+    X = sets.test[0]
+    assert np.allclose(squared_euclidean(*[learner.transform(X)] * 2), learner.distance(X))
+    assert np.allclose(learner.distance(X, X), learner.distance(X))
+    assert learner.cluster(X, n_clusters=3).max() == 2
+    assert learner.nearest_neighbour_score(X, sets.test_labels[0], X, sets.test_labels[0]) == 1.0
+    for ax in (learner.plot_weights(), learner.plot_objective()):
+        assert ax.get_title()
+
+
+@pytest.mark.parametrize("settings", [{"stochastic": True}, {"n_inner": 3}, {"penalty": "learn"}, {"regularizer": "l2"},
+                                      {"constraints": "none"}, {"penalty_rule": "training"}])
+def test_variants_learn(settings):
+    sets = small_sets(0.3)
+    learner = ExemplarClusteringLearner(**settings).fit(sets.train, sets.train_labels)
+    assert min(learner.history_["objective"]) < 0.8 * learner.history_["objective"][0]
+    if not {"penalty_rule", "constraints"} & set(settings):
+        assert learner.score(sets.test, sets.test_labels) >= 0.9
+
+
+def test_rule_transfers_to_clusters_of_other_sizes():
+    big, small = small_sets(n_points=150), small_sets(n_points=30, seed=5)
+    learner = ExemplarClusteringLearner().fit(big.train, big.train_labels)
+    assert learner.score(small.test, small.test_labels) >= 0.95
+
+
+def test_normalisation_is_the_mean_over_training_pairs():
+    X = [np.random.default_rng(k).normal(size=(9 + k, 3)) * [1, 5, 0] for k in range(2)]
+    bank = DimensionBank().fit(X)
+    pairs = [((x[:, None] - x[None]) ** 2)[~np.eye(len(x), dtype=bool)] for x in X]
+    assert np.allclose(bank.scale_[:2], np.concatenate(pairs).mean(axis=0)[:2]) and bank.scale_[2] == 1.0
+    stacks = [np.stack([squared_euclidean(x, x), np.abs(x[:, :1] - x[:, 0])]) for x in X]
+    given = PrecomputedBank().fit(stacks)
+    assert np.allclose(given.scale_[1], np.concatenate([s[1][~np.eye(len(s[1]), dtype=bool)] for s in stacks]).mean())
+
+
+def views(seed=0, n=60):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 4
+    return [3 * rng.normal(size=(4, 5))[y] + rng.normal(size=(n, 5)), rng.normal(size=(n, 30))], y
+
+
+def test_bank_of_views_with_fitted_and_callable_distances():
+    X, y = views()
+    bank = DistanceBank([(0, "l2"), (0, "cosine"), (1, "l1"), (1, lambda A, B: np.abs(A[:, :1] - B[:, 0])), LDAProjection(0),
+                         LDAPosterior()])
+    learner = ExemplarClusteringLearner(bank).fit([X], [y])
+    assert len(learner.weights_) == 6 and learner.feature_names_[4] == "view 0 lda"
+    assert accuracy(y, learner.cluster(X)) >= 0.95
+    assert np.allclose(learner.distance(X, X), learner.distance(X))
+    with pytest.raises(ValueError, match="transform: only"):
+        learner.transform(X)
+
+
+def test_cross_fitting_does_not_flatter_a_useless_view():
+    X, y = views()
+    plain = DistanceBank([LDAPosterior(1)]).fit([X], [y]).prepare(X).matrices[0]
+    crossed = cross_fit(DistanceBank([LDAPosterior(1)]), [X], [y])[0].matrices[0]
+    same = (y[:, None] == y) & ~np.eye(len(y), dtype=bool)
+
+    def contrast(d):
+        return d[y[:, None] != y].mean() / d[same].mean()
+
+    assert contrast(plain) > 2.0 and contrast(crossed) < 1.15
+    assert np.allclose(crossed, crossed.T) and np.isclose(crossed[~np.eye(len(y), dtype=bool)].mean(), 1.0, atol=0.05)
+
+
+def test_calibrated_rule_finds_the_number():
+    X, y = views()
+    path = clustering_path(squared_euclidean(X[0], X[0]))
+    rate = calibrate_rate([path], [y])
+    other, truth = views(seed=3, n=100)
+    chosen = choose_point(clustering_path(squared_euclidean(other[0], other[0])), rate)
+    assert accuracy(y, choose_point(path, rate).labels) >= 0.95 and accuracy(truth, chosen.labels) >= 0.9
+
+
+def test_scores():
+    truth, labels = np.array([0, 0, 0, 1, 1]), np.array([5, 5, 2, 2, 2])
+    same_t, same_l = truth[:, None] == truth, labels[:, None] == labels
+    upper = np.triu(np.ones((5, 5), dtype=bool), 1)
+    both = (same_t & same_l & upper).sum()
+    assert pair_f(truth, labels) == pytest.approx(2 * both / ((same_t & upper).sum() + (same_l & upper).sum()))
+    assert accuracy(truth, labels) == pytest.approx(0.8) and accuracy(truth, truth + 3) == 1.0
+    assert nmi(truth, truth) == pytest.approx(1.0)
+    assert nearest_neighbour_accuracy(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]), np.array([0, 0])) == 0.5
+
+
+def test_bad_training_data():
+    X, y = [np.arange(8.0).reshape(4, 2)], [[0, 0, 1, 1]]
+    fit = ExemplarClusteringLearner().fit
+    for bad_X, bad_y, message in [
+            (X, [[0, 0, 0, 0]], r"y\[0\]: expected at least two clusters"), (X, [[0, 1]], r"y\[0\]: expected 4 labels"),
+            (X, [[[0, 1], [1, 0]]], r"y\[0\]: expected one cluster label a point"),
+            (X, [[0.0, np.nan, 1, 1]], "expected one cluster label"),
+            ([np.ones((1, 2))], [[0]], "at least two points"), ([np.ones((0, 2))], [[]], "at least two points"),
+            ([], [], "X: expected a non-empty list"), (X, [*y, *y], "y: expected one partition a sample"),
+            ([np.full((4, 2), np.nan)], y, r"X\[0\]: contains NaN"),
+            ([*X, np.ones((4, 3))], [*y, *y], r"X\[1\]: expected 2 features")]:
+        with pytest.raises(ValueError, match=message):
+            fit(bad_X, bad_y)
+    with pytest.raises(ValueError, match="expected distances >= 0"):
+        ExemplarClusteringLearner("precomputed").fit([-np.ones((1, 4, 4))], y)
+    with pytest.raises(ValueError, match="X: expected 2 features as in training, got 3"):
+        fit(X, y).cluster(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="distances: view"):
+        DistanceBank([(4, "l2")]).fit(X)
+
+
+@pytest.mark.parametrize(("settings", "message"), [({"alpha": -1}, "alpha"), ({"features": "guess"}, "features: expected one of"),
+                                                   ({"regularizer": "l0"}, "regularizer"), ({"penalty": "auto"}, "penalty"),
+                                                   ({"n_rounds": 0}, "n_rounds"), ({"constraints": "box"}, "constraints")])
+def test_bad_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ExemplarClusteringLearner(**settings).fit([np.arange(8.0).reshape(4, 2)], [[0, 0, 1, 1]])
+
+
+def test_hooks_import_nothing_heavy():
+    code = ("import sys, gmlearn_clustering.plugin as p; "
+            "names = [e.name for e in p.gmlearn_experiments()]; assert {'demo', 'cluster-synthetic', 'cluster-multiview'} <= set(names), names; "
+            "heavy = {'numba', 'sklearn', 'matplotlib', 'cvxpy'} & set(sys.modules); assert not heavy, heavy")
+    subprocess.run([sys.executable, "-c", code], check=True)
