@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 
@@ -201,6 +200,8 @@ def _linked_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, up
 def _integer_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, upper: np.ndarray,
                      cannot: np.ndarray) -> np.ndarray | None:
     """HiGHS on z[g, c] in {0, 1} for the entries of finite cost, g a contracted group; None if infeasible."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     n_groups, n_clusters = costs.shape
     group, cluster = np.nonzero(np.isfinite(costs))
     entry = np.arange(group.size)

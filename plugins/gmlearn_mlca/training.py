@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_mlca.estimator import MLCA
 from gmlearn_mlca.potentials import KMeansEnergy
 from gmlearn_mlca.statistics import PartitionStatistics
 
@@ -41,6 +40,8 @@ def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
     ----------
     samples : objects with ``crf`` (one `KMeansEnergy` block each, all with one weight segment) and ``labels`` (V,).
     """
+    from gmlearn_mlca.estimator import MLCA
+
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")
     statistics, name = None, ""
