@@ -47,7 +47,7 @@ class Dual:
         count = self.slaves.count
         unary = self.slaves.unary(w)
         self.share = self.slaves.spread(unary / np.maximum(count, 1.0))
-        self.constant = self.slaves.constant(w) + float(unary[(count == 0) & (unary != 0)].sum())
+        self.constant = self.slaves.constant(w)
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """Average (n_coords,) of per-dual values over the copies of each coordinate."""
