@@ -18,6 +18,7 @@ _EXPORTS: dict[str, str] = {
         "gmlearn.registry": "hookimpl register plugins PluginError PluginWarning UnknownNameError",
         "gmlearn.potentials": "Block RaggedBlock PairwiseForm Unary Potts Truncated Difference LearntTable Pairwise Table",
         "gmlearn.model": "CRF WeightLayout grid_edges grid_cliques find_grid",
+        "gmlearn.model.graph": "to_networkx from_networkx",
         "gmlearn.slaves": "SlaveSolver SlaveGroup SlaveResult SoftResult CliqueGroup ForestGroup FreeGroup expected_features",
         "gmlearn.decompositions": "Decomposition Slaves Subgraphs decompose",
         "gmlearn.master": "Dual Round",

@@ -87,6 +87,8 @@ def _carry_out(arguments: argparse.Namespace) -> int:
 
 def _describe(error: Exception) -> str:
     """The message; with the kind of error where it was not meant for users."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     if _exit_code(error) == USAGE or isinstance(error, CommandError):
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows where)"

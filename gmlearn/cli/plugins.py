@@ -32,7 +32,8 @@ def list_plugins(arguments: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", PluginWarning)  # the failures are listed below
         entries = sorted(registry.entries(), key=lambda e: (list(KINDS).index(e.kind), e.owner != "core", e.owner))
     if arguments.json:
-        print_json({"registered": [{"kind": e.kind, "name": e.name, "owner": e.owner} for e in entries], "failed": registry.failures})
+        registered = [{"kind": e.kind, "name": e.name, "owner": e.owner} for e in entries]
+        print_json({"registered": registered, "failed": registry.failures})
         return OK
     print(text_table(["kind", "name", "owner"], [[e.kind, e.name, e.owner] for e in entries]))
     for owner, reason in sorted(registry.failures.items()):

@@ -69,9 +69,10 @@ def run_demo(arguments: argparse.Namespace) -> int:
     try:
         demo = registry.get("experiment", "demo")
     except UnknownNameError:
-        reason = registry.failures.get("clustering", "it is not installed, or blocked by GMLEARN_BLOCK_PLUGINS")
-        raise CommandError(f"the demo comes with the plugin 'clustering' (package gmlearn_clustering), which did not bring it: {reason}",
-                           FAILED) from None
+        loaded = any(entry.owner == "clustering" for entry in registry.entries())
+        reason = registry.failures.get("clustering", "it registers no experiment 'demo'" if loaded
+                                       else "it is not installed, or blocked by GMLEARN_BLOCK_PLUGINS")
+        raise CommandError(f"the demo comes with the plugin 'clustering' (package gmlearn_clustering): {reason}", FAILED) from None
     return carry_out(demo, arguments)
 
 
@@ -116,7 +117,10 @@ def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
         for folder in made:  # those that stayed empty
             with contextlib.suppress(OSError):
                 folder.rmdir()
-    _report(run, target, files, arguments.json)
+    if arguments.json:
+        print_json({**run.as_dict(), "out": str(target), "files": files, "interrupted": interrupted})
+    else:
+        print(_describe(run, target, files))
     if interrupted:
         say(f"interrupted: what was finished is in {target}, {out} is otherwise as it was")
     return INTERRUPTED if interrupted else OK
@@ -154,13 +158,9 @@ def _publish(staging: Path, target: Path) -> list[str]:
     return [str(file) for file in files]
 
 
-def _report(run: Run, target: Path, files: list[str], as_json: bool) -> None:
-    if as_json:
-        print_json({**run.as_dict(), "out": str(target), "files": files})
-        return
-    print(f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): {run.seconds:.1f} s\n")
-    for title, header, rows in run.tables:
-        print(f"{title}\n\n{text_table(header, rows)}\n")
-    for note in run.notes:
-        print(note)
-    print(f"\nIn {target}: {', '.join(files)}\nOpen {target / 'report.html'} for all of it on one page.")
+def _describe(run: Run, target: Path, files: list[str]) -> str:
+    """The tables and notes for readers, and where the files are."""
+    tables = [f"{title}\n\n{text_table(header, rows)}\n" for title, header, rows in run.tables]
+    return "\n".join([f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): {run.seconds:.1f} s\n",
+                      *tables, *run.notes, f"\nIn {target}: {', '.join(files)}",
+                      f"Open {target / 'report.html'} for all of it on one page."])

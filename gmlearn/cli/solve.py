@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gmlearn.cli.console import INTERRUPTED, OK, CommandError, print_json, say
@@ -27,8 +29,8 @@ SHOWN_LABELS = 40
 
 def add_commands(commands: Any, **options: Any) -> None:
     """Add ``solve`` to the parser."""
-    parser = commands.add_parser("solve", help="find the best labelling of a model file, with a bound", epilog=EPILOG,
-                                 description="Find a labelling of low energy and a lower bound that says how good it is.", **options)
+    parser = commands.add_parser("solve", help="find the best labelling of a model file, with a bound", epilog=EPILOG, **options,
+                                 description="Find a labelling of low energy and a lower bound that says how good it is.")
     parser.add_argument("file", metavar="FILE", help="the model")
     parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
     parser.add_argument("--solver", metavar="NAME", default="auto", help="a registered solver (default: auto)")
@@ -93,7 +95,7 @@ def interruptible(name: str) -> Any:
 
         def run(self, problem: Problem) -> None:
             try:
-                inner.run(problem)
+                _in_thread(lambda: inner.run(problem))
             except KeyboardInterrupt:
                 if problem.labels is None:  # nothing to report yet
                     raise
@@ -102,6 +104,28 @@ def interruptible(name: str) -> Any:
                 self.bounds = True  # type: ignore[misc]  # the user is waiting: no further round just for a bound
 
     return Interruptible()
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    """Do `work` in a daemon thread, so that Ctrl-C reaches the waiting main thread at once.
+
+    A library call that takes an hour (HiGHS) would otherwise keep the signal until it returns. After an interruption the
+    thread is left to itself, and ends with the process.
+    """
+    failure: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # carried over to the main thread
+            failure.append(error)
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)  # with a timeout, because a plain join cannot be interrupted on all systems
+    if failure:
+        raise failure[0]
 
 
 def _stored_weights(crf: CRF, path: str) -> Any:

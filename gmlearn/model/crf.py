@@ -209,6 +209,21 @@ class CRF:
         """The blocks that need slaves: all but the unary ones."""
         return [b for b in self.blocks if not isinstance(b, Unary) and len(b)]
 
+    # ------------------------------------------------------------------ as a graph
+
+    def to_networkx(self, weights: Any = None, max_table: int = 2 ** 16) -> Any:
+        """The bipartite factor graph (see `gmlearn.model.graph.to_networkx`)."""
+        from gmlearn.model.graph import to_networkx
+
+        return to_networkx(self, weights, max_table)
+
+    @staticmethod
+    def from_networkx(graph: Any) -> CRF:
+        """The model of a factor graph, every clique a `Table`."""
+        from gmlearn.model.graph import from_networkx
+
+        return from_networkx(graph)
+
     # ------------------------------------------------------------------ checks and display
 
     def _check_variables(self, variables: Any) -> np.ndarray:

@@ -144,7 +144,7 @@ def _add_cliques(crf: CRF, graph: networkx.Graph, nodes: list) -> None:
 
 def _attribute(graph: networkx.Graph, node: Any, name: str) -> Any:
     if name not in graph.nodes[node]:
-        advice = ("; a learnt clique gets one by to_networkx(crf, weights), a large one by a larger max_table"
+        advice = ("; a learnt clique gets one by crf.to_networkx(weights), a large one by a larger max_table"
                   if name == "table" else "")
         raise ValueError(f"graph: node {node!r} has no attribute {name!r}{advice}")
     return graph.nodes[node][name]
