@@ -22,5 +22,5 @@ from gmlearn.learn.sample import Sample
 from gmlearn.learn.trainer import Trainer, TrainingOptions, build_objective, train
 
 __all__ = ["L1", "L2", "Box", "ConvexSet", "ElasticNet", "Fixed", "GroupL2", "NoRegularizer", "NonNegative", "Objective",
-           "Optimizer", "PassReport", "Projection", "Regularizer", "Sample", "Simplex", "TrainedModel", "Trainer", "TrainingHistory",
-           "TrainingOptions", "build_objective", "load", "train"]
+           "Optimizer", "PassReport", "Projection", "Regularizer", "Sample", "Simplex", "TrainedModel", "Trainer",
+           "TrainingHistory", "TrainingOptions", "build_objective", "load", "train"]

@@ -44,8 +44,8 @@ def icm_sweep(order, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope,
 
 
 @njit(cache=True, nogil=True)
-def chain_sweep(chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start,
-                scale, values):
+def chain_sweep(chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot, owner,
+                indptr, scope, stride, start, scale, values):
     """Re-optimise each chain exactly with everything else fixed; returns how many variables changed.
 
     Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where

@@ -91,7 +91,8 @@ def compare_maxflow(repeat: int) -> None:
         segments = graph.get_grid_segments(nodes)
         direct.append(time.process_time() - start)
     assert abs(crf.energy(segments.ravel().astype(int)) - result.energy) < 1e-6
-    print(f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly {min(direct):.3f} s: {min(ours) / min(direct):.2f}x")
+    print(f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly {min(direct):.3f} s: "
+          f"{min(ours) / min(direct):.2f}x")
 
 
 def compare_copy(repeat: int) -> None:
@@ -118,7 +119,8 @@ def first_call() -> None:
     code = ("import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, 3).add_unary(np.random.rand(100, 3)); "
             "crf.add(gm.Potts(gm.grid_edges(10, 10), .3)); gm.plugins(); t = time.perf_counter(); gm.solve(crf, solver='trws'); "
             "print(time.perf_counter() - t)")
-    runs = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) for _ in range(3)]
+    command = [sys.executable, "-c", code]
+    runs = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)]
     print(f"first gm.solve(solver='trws') in a new process, kernels cached: {min(runs):.2f} s (includes importing numba)")
 
 

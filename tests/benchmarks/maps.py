@@ -61,7 +61,8 @@ def main() -> None:
             tight += bool(is_tight)
             tight_proved += bool(is_tight and proof and hit)
             better = not is_proved and result.energy < optimum - tolerance
-            flags = ("" if ok else " WRONG") + (" better than best known" if better else "") + (" optimum" if hit else "") + (" proved" if proof else "") + (" tight" if is_tight else "")
+            marks = {"WRONG": not ok, "better than best known": better, "optimum": hit, "proved": proof, "tight": is_tight}
+            flags = "".join(f" {name}" for name, on in marks.items() if on)
             print(f"{solver:17s} {row['file'][:34]:34s} known {optimum:14.6f} energy {result.energy:14.6f} "
                   f"bound {result.bound:14.6f} {seconds:6.1f} s{flags} [{result.reason[:60]}]", flush=True)
         print(f"== {solver}: {wrong} wrong, {refused} refused; of {proved_rows} proved optima {reached} reached, {proved} proved; "
