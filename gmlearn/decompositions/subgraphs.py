@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.validation import check_array, check_index
 from gmlearn.decompositions.base import Decomposition, Slaves, clique_groups, with_free_variables
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock
@@ -98,11 +99,16 @@ class Subgraphs(Decomposition):
     name = "subgraphs"
 
     def __init__(self, sets: Any = ()):
-        self.sets = [np.asarray(s, dtype=np.int64).ravel() for s in sets]
+        self.sets = [check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(sets)]
+        for i, s in enumerate(self.sets):
+            if len(np.unique(s)) != len(s) or len(s) == 0:
+                raise ValueError(f"sets[{i}]: is empty or names a variable twice: {s.tolist()[:10]}")
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         if not self.sets:
             raise ValueError("decomposition 'subgraphs': give the sets of variables, gm.Subgraphs(sets)")
+        for i, s in enumerate(self.sets):
+            check_index(f"sets[{i}]", s, crf.n_vars)
         home = _first_set_containing(self.sets, crf)
         groups: list[SlaveGroup] = []
         by_size: dict[int, list[int]] = {}

@@ -42,7 +42,7 @@ class Npz(FileFormat):
 
     def write(self, crf: CRF, path: Path, weights: Any = None) -> None:
         header: State = {"format": FORMAT, "version": VERSION, "blocks": [], "weights": None}
-        arrays = {"n_states": crf.n_states, "unary": crf.unary}
+        arrays = {"n_states": crf.n_states, "unary": crf.unary, "constant": np.array([float(crf.constant)])}
         for i, block in enumerate(crf.blocks):
             values, own = _split(block, _state_of(block, path))
             arrays.update({f"block{i}.{name}": array for name, array in own.items()})
@@ -64,12 +64,12 @@ def read_weights(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def _state_of(block: Block, path: Path) -> State:
-    """What the block asks to be stored: its own `state()`, or all attributes but `states`, which binding restores."""
+    """What the block asks to be stored: its own `state()`, or all attributes but those that binding restores."""
     if registry.get("potential", block.name) is not type(block):
         raise ValueError(f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
                          f"{type(block).__name__}; register the block's class (gmlearn.register) before writing")
     own = getattr(block, "state", None)
-    return dict(own()) if callable(own) else {k: v for k, v in vars(block).items() if k != "states"}
+    return dict(own()) if callable(own) else {k: v for k, v in vars(block).items() if k not in ("states", "n_labels")}
 
 
 def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
@@ -129,8 +129,11 @@ def _read_variables(path: Path, arrays: dict[str, np.ndarray]) -> CRF:
     # Every number is compared before the sum, which could wrap around.
     if (states < 1).any() or (states > unary.size).any() or int(states.sum()) != unary.size:
         raise FormatError(path, "one entry of unary for each state", f"{unary.size} for {states.size} variables")
+    constant = _vector(path, arrays, "constant", np.float64)
+    if constant.shape != (1,) or not np.isfinite(constant[0]):
+        raise FormatError(path, "one finite constant", f"{constant.tolist()[:3]}")
     crf = CRF(states)
-    crf.unary = unary
+    crf.unary, crf.constant = unary, float(constant[0])
     return crf
 
 

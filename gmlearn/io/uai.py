@@ -82,6 +82,8 @@ def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[tuple[np.ndarray, tup
 def _factors(crf: CRF, w: dict[str, np.ndarray]) -> Iterator[tuple[list[int], np.ndarray]]:
     """Scopes and energies of a model: the costs of each variable, then the cliques."""
     costs = crf.unary_costs(w)
+    if crf.n_vars:  # the format has no place for a constant: the first variable carries it
+        costs[:crf.offsets[1]] += crf.constant
     for v in range(crf.n_vars):
         own = costs[crf.offsets[v]:crf.offsets[v + 1]]
         if own.any():

@@ -81,7 +81,7 @@ class LabelDistance(LabelLoss):
     name = "label-distance"
 
     def __init__(self, truncation: float = np.inf, scale: float = 1.0, tolerance: float = 0.0):
-        self.truncation = check_number("truncation", truncation, low=0, strict=True)
+        self.truncation = check_number("truncation", truncation, low=0)
         self.scale = check_number("scale", scale, low=0, strict=True)
         self.tolerance = check_number("tolerance", tolerance, low=0)
 

@@ -79,6 +79,8 @@ def make_step_rule(rule: str | StepRule, size: float | None = None, target: floa
     if rule == "polyak":
         if target is None:
             raise ValueError("step: 'polyak' needs target=, the value that the bound should reach")
+        if not math.isfinite(check_number("target", target)):
+            raise ValueError(f"target: expected a finite number, got {target!r}")
         return Polyak(target, size or 1.0)
     if rule == "level":
         return Level(size)

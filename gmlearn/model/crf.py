@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array
+from gmlearn._utils.validation import check_array, check_number
 from gmlearn.model.weights import WeightLayout
 from gmlearn.potentials.base import Block
 from gmlearn.potentials.unary import Unary
@@ -37,7 +37,8 @@ class CRF:
 
     def __init__(self, n_states: Any, n_labels: int | None = None):
         if n_labels is not None:
-            n_states = np.full(int(n_states), int(n_labels))
+            n_vars = check_number("n_vars", n_states, low=0, integer=True)
+            n_states = np.full(n_vars, check_number("n_labels", n_labels, integer=True))
         elif np.ndim(n_states) == 0:
             raise ValueError(f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got {n_states!r} alone")
         self.n_states = check_array("n_states", n_states, ndim=1, dtype=np.int64)
@@ -134,13 +135,12 @@ class CRF:
         """
         if isinstance(labels, Mapping):
             full = np.full(self.n_vars, -1, np.int64)
-            index = self._check_variables(list(labels))
-            full[index] = list(labels.values())
+            fixed = self._check_variables(list(labels))
+            full[fixed] = check_array("labels", list(labels.values()), shape=(len(fixed),), dtype=np.int64)
         else:
             full = check_array("labels", labels, shape=(self.n_vars,), dtype=np.int64)
-            if mask is not None:
-                full = np.where(np.asarray(mask, bool), full, -1)
-        fixed = np.flatnonzero(full >= 0)
+            chosen = full != -1 if mask is None else check_array("mask", mask, shape=(self.n_vars,), dtype=bool)
+            fixed = np.flatnonzero(chosen)
         self._check_range(full, fixed)
         clamped = self.copy()
         states = self.n_states[fixed]

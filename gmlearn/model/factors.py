@@ -85,6 +85,11 @@ class FactorGraph:
         return self.scale[f] * self.values[index]
 
 
+def table_entries(crf: CRF) -> float:
+    """Entries of all cliques' tables, if they were written out."""
+    return float(sum(b.shapes.prod(axis=1).sum() if isinstance(b, Table) else len(b) * b.table_size() for b in crf.clique_blocks))
+
+
 def blocks_by_size(crf: CRF) -> list[Block]:
     """The cliques of a model in the order of its `FactorGraph`: ragged blocks are split by clique size."""
     parts: list[Block] = []

@@ -69,7 +69,7 @@ class WeightLayout:
         result = {}
         for name, shape in self.shapes.items():
             value = check_array(f"{what}[{name!r}]", weights[name])
-            if value.size != int(np.prod(shape)):
+            if value.shape != shape and not (value.ndim <= 1 and value.size == int(np.prod(shape))):
                 raise ValueError(f"{what}[{name!r}]: expected shape {shape}, got {value.shape}")
             result[name] = value.reshape(shape)
         return result

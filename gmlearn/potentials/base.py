@@ -33,9 +33,14 @@ class Block(ABC):
     name: ClassVar[str] = ""
     #: attributes with a leading M, cut by `take` (None values are left alone)
     per_clique: ClassVar[tuple[str, ...]] = ()
+    #: the largest number of states when the block was bound; unlike `max_states` it is the same for every part of the block
+    n_labels: int = 0
 
     def __init__(self, variables: Any):
         self.variables = check_array(f"{type(self).__name__}.variables", variables, ndim=2, dtype=np.int64)
+        if self.variables.shape[1] == 0 and len(self.variables):
+            raise ValueError(f"{type(self).__name__}.variables: a clique needs at least one variable, got shape "
+                             f"{self.variables.shape}")
         self.states: np.ndarray = None  # type: ignore[assignment]  # known once bound
 
     # ------------------------------------------------------------------ what a subclass writes
@@ -71,6 +76,7 @@ class Block(ABC):
         self._check_distinct()
         bound = copy.copy(self)
         bound.states = np.ascontiguousarray(n_states[self.variables])
+        bound.n_labels = bound.max_states
         bound.check()
         return bound
 
@@ -213,6 +219,7 @@ class RaggedBlock(Block):
             raise ValueError(f"{self}: clique {clique} names a variable twice")
         bound = copy.copy(self)
         bound.states = n_states[self._members]
+        bound.n_labels = bound.max_states
         bound.check()
         return bound
 

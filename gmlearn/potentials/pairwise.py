@@ -149,7 +149,7 @@ class SharedTable(Block):
         return {self.weight: out.reshape(-1, *shape)}
 
     def pairwise(self, w: Weights) -> PairwiseForm:
-        labels, m = np.arange(self.max_states), len(self)
+        labels, m = np.arange(self.n_labels), len(self)
         table = w[self.weight].ravel()[self.index(labels[:, None], labels[None, :])]
         scale = np.ones(m) if self.contrast is None else self.contrast
         return PairwiseForm(table.ravel(), np.zeros(m, np.int64), np.full(m, len(labels)), scale)
@@ -169,11 +169,11 @@ class LearntTable(SharedTable):
         self.symmetric = bool(symmetric)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        n = self.max_states
+        n = self.n_labels
         return {self.weight: (n * (n + 1) // 2,) if self.symmetric else (n, n)}
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        n = self.max_states
+        n = self.n_labels
         if not self.symmetric:
             return a * n + b
         low, high = np.minimum(a, b), np.maximum(a, b)
@@ -189,7 +189,7 @@ class Difference(SharedTable):
         super().__init__(edges, weight, contrast)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        return {self.weight: (self.max_states,)}
+        return {self.weight: (self.n_labels,)}
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.abs(a - b)

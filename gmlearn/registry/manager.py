@@ -74,14 +74,14 @@ class Registry:
                 return
             self._pending_entry_points = False
             blocked = {name for name in os.environ.get("GMLEARN_BLOCK_PLUGINS", "").split(",") if name}
-            points = {p.name: p for p in metadata.entry_points(group=hookspecs.PROJECT)}
+            points = list(metadata.entry_points(group=hookspecs.PROJECT))
             # A source checkout that was never installed still has its own parts.
             from gmlearn import builtin
 
             self._load("core", lambda: builtin)
-            for name in sorted(points):
-                if name != "core" and name not in blocked:
-                    self._load(name, points[name].load)
+            for point in sorted(points, key=lambda p: (p.name, p.value)):
+                if point.value != builtin.__name__ and point.name not in blocked:
+                    self._load(point.name, point.load)
 
     def _load(self, name: str, loader) -> None:
         try:
@@ -116,7 +116,10 @@ class Registry:
             implementation = getattr(plugin, hook, None)
             if implementation is None or not hasattr(implementation, "gmlearn_impl"):
                 continue
-            for obj in implementation():
+            answer = implementation()
+            if not isinstance(answer, (list, tuple)):
+                raise PluginError(f"plugin {owner!r}: the hook {hook} must return a list, got {answer!r}")
+            for obj in answer:
                 yield Entry(kind, checked_name(kind, obj, owner), obj, owner)
 
     def _check_clashes(self, entries: list[Entry]) -> None:

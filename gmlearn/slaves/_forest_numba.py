@@ -221,6 +221,11 @@ def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start,
         low, total = np.inf, 0.0
         for a in range(ptr[root], ptr[root + 1]):
             low = min(low, h[a])
+        if low == np.inf:  # infeasible: no distribution, all marginals are zero
+            value[t] = np.inf
+            for i in range(root, tree_ptr[t + 1]):
+                h[ptr[i]:ptr[i + 1]] = 0.0
+            continue
         for a in range(ptr[root], ptr[root + 1]):
             total += np.exp(-(h[a] - low) / eps)
         value[t] = low - eps * np.log(total)

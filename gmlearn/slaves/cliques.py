@@ -43,6 +43,8 @@ class Enumeration(SlaveSolver):
         return total
 
     def minimise(self, block: Block, theta: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(block) == 0:
+            return np.zeros((0, block.arity), np.int64), np.zeros(0)
         total = self._totals(block, theta, w).reshape(len(block), -1)
         best = total.argmin(axis=1)
         labels = np.stack(np.unravel_index(best, w.shape[1:]), axis=1)
@@ -55,11 +57,13 @@ class Enumeration(SlaveSolver):
 
     def log_partition(self, block: Block, theta: np.ndarray, w: np.ndarray,
                       temperature: float) -> tuple[np.ndarray, np.ndarray, Features]:
+        if len(block) == 0:
+            return np.zeros(0), theta.copy(), {}
         total = self._totals(block, theta, w)
         flat = total.reshape(len(block), -1)
         low = flat.min(axis=1, keepdims=True)
-        weight = np.exp(-(flat - low) / temperature)
-        norm = weight.sum(axis=1, keepdims=True)
+        weight = np.exp(-(flat - np.where(np.isfinite(low), low, 0.0)) / temperature)  # an infeasible clique: inf, not NaN
+        norm = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         joint = (weight / norm).reshape(total.shape)
         axes = set(range(1, total.ndim))
         marginals = np.stack([joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1)

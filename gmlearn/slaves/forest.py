@@ -126,7 +126,7 @@ class ForestGroup(SlaveGroup):
                 blocks.append(block.take(keep))
                 trees.append(tree[keep])
             begin += len(block)
-        return ForestGroup(blocks, np.concatenate(trees), len(index), self.offsets)
+        return ForestGroup(blocks, np.concatenate(trees) if trees else np.zeros(0, np.int64), len(index), self.offsets)
 
     def min_marginals(self, theta: np.ndarray, prepared: EdgeCosts) -> np.ndarray:
         """For each dual variable the minimum of its tree with that label fixed, (D,)."""
@@ -207,8 +207,9 @@ class FreeGroup(SlaveGroup):
     def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
         """Soft minima and marginals of single variables."""
         low = np.minimum.reduceat(theta, self.ptr[:-1]) if self.n else np.zeros(0)
-        weight = np.exp(-(theta - np.repeat(low, np.diff(self.ptr))) / temperature)
-        norm = np.add.reduceat(weight, self.ptr[:-1]) if self.n else np.zeros(0)
+        feasible = np.where(np.isfinite(low), low, 0.0)
+        weight = np.exp(-(theta - np.repeat(feasible, np.diff(self.ptr))) / temperature)
+        norm = np.maximum(np.add.reduceat(weight, self.ptr[:-1]), 1e-300) if self.n else np.zeros(0)
         return SoftResult(low - temperature * np.log(norm), weight / np.repeat(norm, np.diff(self.ptr)), {})
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -9,12 +9,8 @@ import numpy as np
 from gmlearn._utils.validation import check_number
 from gmlearn.model.crf import CRF
 from gmlearn.registry import registry
-from gmlearn.solvers.problem import MapSolver, Options, Problem
+from gmlearn.solvers.problem import MapSolver, Options, Problem, SolverRefusal
 from gmlearn.solvers.result import Result
-
-
-class SolverRefusal(ValueError):
-    """A named solver cannot take the model."""
 
 
 def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_limit: float | None = None,
@@ -49,6 +45,9 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     if not isinstance(crf, CRF):
         raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
     chosen: MapSolver = registry.get("solver", solver) if isinstance(solver, str) else solver
+    if not isinstance(chosen, MapSolver):
+        raise TypeError(f"solver: expected the name of a solver or a gmlearn.MapSolver, got {solver!r}")
+    check_number("seed", seed, low=0, integer=True)
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
     if max_iter is not None:
@@ -61,7 +60,11 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     reason = chosen.refuses(crf)
     if reason is not None:
         raise SolverRefusal(f"solver {chosen.name!r} refuses {crf}: {reason}")
-    initial = None if initial is None else crf.check_labels(initial)
+    if initial is not None:
+        try:
+            initial = crf.check_labels(initial)
+        except ValueError as error:
+            raise ValueError(f"initial: {str(error).removeprefix('labels: ')}") from None
     problem = Problem(crf, w, Options(time_limit, max_iter, tol, seed, decomposition, initial, settings))
     if initial is not None:
         problem.offer(initial, "initial")

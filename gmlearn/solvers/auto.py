@@ -6,7 +6,7 @@ import numpy as np
 
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
-from gmlearn.model.factors import FactorGraph
+from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import ascend, finish, prune
@@ -74,7 +74,7 @@ class Auto(MapSolver):
         solver.run(problem)
 
     def _has_tables(self, crf: CRF) -> bool:
-        return sum(len(b) * b.table_size() for b in crf.clique_blocks) <= 5e6
+        return table_entries(crf) <= 5e6
 
     def _eliminate(self, problem: Problem) -> bool:
         """Variable elimination at once, if it is about as cheap as a few rounds of anything else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gmlearn._utils.validation import check_number
 from gmlearn.decompositions import decompose
 from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual, Round, ascend_bcfw, ascend_subgradient, make_step_rule
@@ -73,7 +74,9 @@ class BCFW(MapSolver):
     def run(self, problem: Problem) -> None:
         options = problem.options
         slaves = decompose(problem.crf, options.decomposition)
-        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=options.get("reach", 0.5), passes=options.get("passes", 4))
+        reach = check_number("reach", options.get("reach", 0.5), low=0, strict=True)
+        passes = check_number("passes", options.get("passes", 4), low=1, integer=True)
+        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=reach, passes=passes)
         drive(problem, slaves, rounds, max_iter=400, decode_every=4)
 
 

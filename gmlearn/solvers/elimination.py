@@ -189,9 +189,15 @@ class VariableElimination(MapSolver):
                              f"(a table would pass {MAX_TABLE} entries); use 'exact' or 'auto'")
         problem.iterations = 1
         answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
-        if answer is not None:
-            problem.offer(answer[0], "elimination")
-            problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
+        if answer is None:  # out of time
+            from gmlearn.solvers.dual import one_round_bound
+            from gmlearn.solvers.polish import unary_labels
+
+            problem.offer(unary_labels(problem), "unary optimum")
+            one_round_bound(problem)
+            return
+        problem.offer(answer[0], "elimination")
+        problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
 
 
 class BruteForce(MapSolver):

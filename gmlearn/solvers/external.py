@@ -14,9 +14,9 @@ from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import EdgeCosts
-from gmlearn.solvers.polish import Polisher, unary_labels
-from gmlearn.solvers.problem import MapSolver, Problem
-from gmlearn.solvers.trws import make_messages, run_trws, trws_refuses
+from gmlearn.solvers.polish import unary_labels
+from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
+from gmlearn.solvers.trws import make_messages, trws_refuses
 
 
 def _missing(module: str, package: str) -> str | None:
@@ -70,7 +70,7 @@ class MaxFlow(MapSolver):
 
     def claims(self, crf: CRF, w: Mapping[str, np.ndarray]) -> bool:
         """Binary, pairwise, finite and submodular, with the package installed."""
-        if self.refuses(crf) is not None or (crf.n_states != 2).any() or not crf.clique_blocks:
+        if self.refuses(crf) is not None or (crf.n_states != 2).any():
             return False
         _, tables = binary_edges(crf, w)
         finite = np.isfinite(tables).all() and np.isfinite(crf.unary).all()
@@ -78,7 +78,7 @@ class MaxFlow(MapSolver):
 
     def run(self, problem: Problem) -> None:
         if not self.claims(problem.crf, problem.w):
-            raise ValueError(f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'")
+            raise SolverRefusal(f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'")
         edges, tables = binary_edges(problem.crf, problem.w)
         labels = graph_cut(edges, tables, problem.crf.unary_costs(problem.w).reshape(-1, 2))
         problem.iterations = 1
@@ -105,12 +105,15 @@ class AlphaExpansion(MapSolver):
         costs = EdgeCosts.of(crf.clique_blocks, problem.w)
         unary = crf.unary_costs(problem.w).reshape(crf.n_vars, -1)
 
+        if not (np.isfinite(unary).all() and np.isfinite(costs.values).all()):
+            raise SolverRefusal(f"solver 'alpha-expansion': {crf} has hard constraints (inf); use 'auto'")
+
         def edge_cost(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return costs.scale * costs.values[costs.start + a * costs.stride + b]
 
         x = problem.labels.copy() if problem.labels is not None else unary_labels(problem)
         problem.offer(x, "unary optimum")
-        for _ in range(problem.options.max_iter or 20):
+        for _ in range(20 if problem.options.max_iter is None else problem.options.max_iter):
             before = problem.energy
             for label in range(unary.shape[1]):
                 x = self._expand(problem, x, label, edges, edge_cost, unary)
@@ -120,7 +123,11 @@ class AlphaExpansion(MapSolver):
             problem.log()
             if problem.energy >= before or problem.time_left <= 0:
                 break
-        run_trws(problem, make_messages(crf, problem.w), Polisher(problem), max_iter=20)
+        messages = make_messages(crf, problem.w)
+        for _ in range(20):  # for the bound alone; these sweeps are not rounds of the method
+            problem.raise_bound(messages.sweep() + crf.constant)
+            if problem.closed or problem.time_left <= 0:
+                break
 
     def _expand(self, problem: Problem, x: np.ndarray, label: int, edges: np.ndarray, edge_cost, unary: np.ndarray) -> np.ndarray:
         alpha = np.full(len(edges), label)
@@ -157,11 +164,17 @@ class Toulbar2(MapSolver):
         for v, n in enumerate(graph.n_states.tolist()):
             network.AddVariable(f"x{v}", range(n))
         shift = sum(self._add(network, list(s), t, top) for s, t in zip(scopes, tables))
-        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 0
+        # its timer outlives the call, so that it is always set anew
+        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 10 ** 7
+        before = problem.elapsed
         answer = network.Solve(timeLimit=limit)
         problem.iterations = 1
+        finished = problem.elapsed - before < 0.9 * limit  # it answers whether proved or not; only its timer stops it early
         if answer is not None:
             problem.offer(np.array(answer[0], np.int64), "toulbar2")
+        if finished:
+            problem.raise_bound(problem.energy)  # a proof up to the resolution of its costs; inf if it found nothing
+            return
         # every table is rounded to the resolution, so its bound holds up to half a unit for each
         problem.raise_bound(problem.crf.constant + shift + network.GetDDualBound() - len(tables) * 10.0 ** -digits)
 

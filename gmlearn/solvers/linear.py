@@ -9,7 +9,7 @@ import numpy as np
 from gmlearn.decompositions.base import Slaves, clique_groups, with_free_variables
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
-from gmlearn.model.factors import FactorGraph, blocks_by_size
+from gmlearn.model.factors import FactorGraph, blocks_by_size, table_entries
 from gmlearn.solvers.polish import make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 
@@ -107,7 +107,7 @@ class LinearProgram(MapSolver):
     name = "lp"
 
     def refuses(self, crf: CRF) -> str | None:
-        size = sum(len(b) * b.table_size() for b in crf.clique_blocks)
+        size = table_entries(crf)
         return None if size <= MAX_ENTRIES else f"{size:.3g} table entries > {MAX_ENTRIES}"
 
     def run(self, problem: Problem) -> None:

@@ -14,6 +14,10 @@ from gmlearn.model.crf import CRF
 from gmlearn.solvers.result import History, Result, Status
 
 
+class SolverRefusal(ValueError):
+    """A named solver cannot take the model."""
+
+
 @dataclass
 class Options:
     """What a user may ask of a solver.

@@ -10,8 +10,8 @@ from gmlearn.solvers.polish import unary_labels
 from gmlearn.solvers.problem import MapSolver, Problem
 
 
-def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float = np.inf) -> None:
-    """Improve the incumbent by about `moves` single-variable moves, within `seconds`.
+def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float = np.inf) -> int:
+    """Improve the incumbent by about `moves` single-variable moves, within `seconds`; returns how many were made.
 
     Within the search a broken hard constraint costs a finite penalty; what is offered is judged by the model itself.
     """
@@ -42,6 +42,7 @@ def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float
         if best < last:
             last = best
             problem.offer(best_x, "tabu search")
+    return int(clock)
 
 
 class TabuSearch(MapSolver):
@@ -56,5 +57,7 @@ class TabuSearch(MapSolver):
 
     def run(self, problem: Problem) -> None:
         graph = FactorGraph.of(problem.crf, problem.w)
-        problem.iterations = problem.options.max_iter or 100_000
-        tabu_search(problem, graph, problem.iterations)
+        moves = 100_000 if problem.options.max_iter is None else problem.options.max_iter
+        if problem.labels is None:
+            problem.offer(unary_labels(problem), "unary optimum")
+        problem.iterations = tabu_search(problem, graph, moves)

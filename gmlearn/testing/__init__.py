@@ -1,0 +1,45 @@
+"""The conformance kit: checks for every contract of gmlearn, for our own plugins and for anybody's.
+
+One line in a plugin's tests runs all of them on all that it registers::
+
+    @gm.testing.parametrize_with_checks("my_plugin")
+    def test_contracts(thing, check):
+        check(thing)
+
+and ``gm.testing.check(thing)`` (from the shell ``gmlearn check NAME``) does the same for one thing. The checks are plain
+functions, in ``gm.testing.checks_of(kind)``. What the kit needs to know of a thing:
+
+==================  =========================================================================================================
+slave solver        ``examples(rng)``: small bound blocks with weights; ``soft_exact = False`` if its log-partition only bounds
+slave group         ``check(group, weights=w)``; ``energy(labels, w)`` and ``ptr`` where it is to be compared with enumeration
+potential           nothing if a slave solver has it among its examples; else a class method ``examples(rng)`` of the same kind
+loss                nothing if it needs no parameters; else a class method ``examples(rng)``: list of (loss, crf, truth)
+decomposition       ``examples(rng)``: list of (crf, weights), if it refuses the kit's own models
+solver              nothing; ``examples(rng)``: list of (crf, weights), if it refuses the kit's own models
+trainer             ``examples(rng)``: list of (samples, options of `TrainingOptions`), if it refuses the kit's own samples
+others              nothing (file formats, experiments, optimisers)
+==================  =========================================================================================================
+
+A failure that is known is listed in the class attribute ``known_failures = {check name: reason}``; it is reported as such,
+and as an error once it passes.
+"""
+
+from gmlearn.testing import (
+    decomposition_checks,
+    edge_checks,
+    learn_checks,
+    loss_checks,
+    potential_checks,
+    slave_checks,
+    soft_checks,
+    solver_checks,
+)
+from gmlearn.testing.brute_force import SlaveTables, brute_force
+from gmlearn.testing.door import loopback, parametrize_with_checks, run_checks, solvers_of, things_of
+from gmlearn.testing.kit import Check, GroupCase, KnownFailureWarning, NotApplicable, check, checks_for, checks_of
+from gmlearn.testing.models import MarkedClique, marked_crf, random_crf, random_labels
+
+__all__ = ["Check", "GroupCase", "KnownFailureWarning", "MarkedClique", "NotApplicable", "SlaveTables", "brute_force", "check",
+           "checks_for", "checks_of", "decomposition_checks", "edge_checks", "learn_checks", "loopback", "loss_checks",
+           "marked_crf", "parametrize_with_checks", "potential_checks", "random_crf", "random_labels", "run_checks", "slave_checks",
+           "soft_checks", "solver_checks", "solvers_of", "things_of"]

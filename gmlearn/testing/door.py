@@ -1,0 +1,134 @@
+"""The doors of the kit: by name, by owner, as a pytest decorator, and the built-ins as if they were a stranger's."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from gmlearn.registry import KINDS, Entry, Registry, registry
+from gmlearn.testing.kit import NotApplicable, checks_for, checks_of, forget_examples, kind_of, known_failures, name_of, outcome
+
+Things = Any
+
+
+def _owner_entries(owner: str) -> list[Entry]:
+    """What an owner has registered; its package's name does as well as its own."""
+    return [e for e in registry.entries() if owner in (e.owner, f"gmlearn_{e.owner}")]
+
+
+def things_of(owner: str, kind: str | None = None) -> list[Any]:
+    """Everything (of one kind) that a plugin has registered and that the kit has checks for."""
+    entries = _owner_entries(owner)
+    if not entries:
+        owners = sorted({e.owner for e in registry.entries()})
+        raise ValueError(f"owner: no plugin {owner!r} has registered anything; owners: {', '.join(owners)}")
+    return [e.obj for e in entries if kind in (None, e.kind) and _has_checks(e.kind)]
+
+
+def solvers_of(owner: str) -> list[Any]:
+    """The slave solvers of a plugin."""
+    return things_of(owner, "slave solver")
+
+
+def _has_checks(kind: str) -> bool:
+    try:
+        return bool(checks_of(kind))
+    except ValueError:
+        return False
+
+
+def resolve(what: Things) -> list[Any]:
+    """Things out of an owner's name, a registered name (of any kind), a thing, or a list of these."""
+    if not isinstance(what, str):
+        if getattr(what, "registry_kind", None) is None and isinstance(what, Iterable):
+            return [thing for part in what for thing in resolve(part)]
+        return [what]
+    if _owner_entries(what):
+        return things_of(what)
+    named = [e.obj for e in registry.entries() if e.name == what and _has_checks(e.kind)]
+    if named:
+        return named
+    known = sorted({e.name for e in registry.entries()} | {e.owner for e in registry.entries()})
+    near = difflib.get_close_matches(what, known, n=3, cutoff=0.5)
+    raise ValueError(f"nothing is registered, and no plugin known, as {what!r}; "
+                     + (f"did you mean {', '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"))
+
+
+def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
+    """Run all checks on what is registered under a name, or by a plugin: rows (thing, check, ok, message).
+
+    A known failure is ok, with its reason as the message; so is a check that does not apply, with the reason.
+    """
+    rows = []
+    for thing in resolve(name):
+        for one in checks_for(thing):
+            ok, message = outcome(one, thing)
+            rows.append((f"{kind_of(thing)} {name_of(thing)}", one.name, ok, message))
+    return rows
+
+
+def parametrize_with_checks(owner_or_names: Things) -> Callable:
+    """Pytest decorator: one test for each check of each thing. The test receives `thing` and `check` and calls one on the other.
+
+    Parameters
+    ----------
+    owner_or_names : a plugin's name, a registered name, a thing, or a list of these.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> @gm.testing.parametrize_with_checks(gm.Potts)
+    ... def test_contracts(thing, check):
+    ...     check(thing)
+    """
+    import pytest
+
+    parameters = []
+    for thing in resolve(owner_or_names):
+        for one in checks_for(thing):
+            reason = known_failures(thing).get(one.name)
+            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError)]
+            parameters.append(pytest.param(thing, _skipping(one), id=f"{kind_of(thing)}-{name_of(thing)}-{one.name}", marks=marks))
+    return pytest.mark.parametrize(("thing", "check"), parameters)
+
+
+def _skipping(one: Callable) -> Callable:
+    """The check, with `NotApplicable` as a skip that gives the reason."""
+    import pytest
+
+    def run(thing: Any) -> None:
+        try:
+            one(thing)
+        except NotApplicable as reason:
+            pytest.skip(str(reason))
+
+    return run
+
+
+@contextmanager
+def loopback(owner: str = "loopback") -> Iterator[Registry]:
+    """Within it, the built-in parts are a foreign plugin's: registered under `owner` through a fresh registry, nothing else.
+
+    The tests run once inside it, so that the door that plugins use is known to be wide enough.
+    """
+    from gmlearn import builtin
+
+    plugin = ModuleType(f"gmlearn_{owner}")
+    for hook, _ in KINDS.values():
+        if hasattr(builtin, hook):
+            setattr(plugin, hook, getattr(builtin, hook))
+    fresh = Registry(entry_points=False)
+    fresh.add_plugin(plugin, owner)
+    before = dict(vars(registry))
+    # every room holds the one registry object, so its contents are exchanged, not the object
+    vars(registry).update(vars(fresh))
+    forget_examples()
+    try:
+        yield registry
+    finally:
+        vars(registry).clear()
+        vars(registry).update(before)
+        forget_examples()

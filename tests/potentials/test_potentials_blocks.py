@@ -1,0 +1,250 @@
+"""Every built-in block: costs by definition, tables and pairwise forms that agree with them, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from core_cases import Weird, numbers
+
+import gmlearn as gm
+
+INF = np.inf
+EDGES = np.array([[0, 1], [2, 1], [0, 3]])
+STATES = np.array([2, 3, 4, 3])
+
+
+def blocks(rng, states):
+    """(block, weights, definition(edge, a, b)) of every kind of edge."""
+    c, f = rng.normal(size=3), rng.normal(size=(3, 2))
+    top = int(states[EDGES].max())
+    v, pair, square = rng.normal(size=top), rng.normal(size=top * (top + 1) // 2), rng.normal(size=(top, top))
+    order = {p: i for i, p in enumerate(itertools.combinations_with_replacement(range(top), 2))}
+    tables = [rng.normal(size=states[e]) for e in EDGES]
+    return {
+        "potts": (gm.Potts(EDGES, c), {}, lambda e, a, b: c[e] * (a != b)),
+        "potts scalar": (gm.Potts(EDGES, 2.0), {}, lambda e, a, b: 2.0 * (a != b)),
+        "potts weight": (gm.Potts(EDGES, c, weight="s"), {"s": 3.0}, lambda e, a, b: 3.0 * c[e] * (a != b)),
+        "potts features": (gm.Potts(EDGES, features=f, weight="s"), {"s": [2.0, -1.0]},
+                           lambda e, a, b: (2 * f[e, 0] - f[e, 1]) * (a != b)),
+        "linear": (gm.Truncated(EDGES, 1.5, contrast=c), {}, lambda e, a, b: c[e] * min(abs(a - b), 1.5)),
+        "quadratic": (gm.Truncated(EDGES, 3, power=2, weight="t"), {"t": 0.5}, lambda e, a, b: 0.5 * min((a - b) ** 2, 3)),
+        "untruncated": (gm.Truncated(EDGES), {}, lambda e, a, b: abs(a - b)),
+        "difference": (gm.Difference(EDGES, contrast=c), {"V": v}, lambda e, a, b: c[e] * v[abs(a - b)]),
+        "symmetric": (gm.Pairwise(EDGES, weight="p"), {"p": pair}, lambda e, a, b: pair[order[min(a, b), max(a, b)]]),
+        "square": (gm.Pairwise(EDGES, weight="p", symmetric=False, contrast=c), {"p": square},
+                   lambda e, a, b: c[e] * square[a, b]),
+        "tables": (gm.Table(EDGES, tables), {}, lambda e, a, b: tables[e][a, b]),
+    }
+
+
+NAMES = list(blocks(np.random.default_rng(0), STATES))
+
+
+CASES = [pytest.param(n, s, id=f"{n}, {kind}")
+         for n in NAMES for kind, s in (("mixed", STATES), ("uniform", np.full(4, 3)))]
+
+
+@pytest.mark.parametrize("name, states", CASES)
+def test_edge_costs_by_definition(name, states):
+    block, w, cost = blocks(np.random.default_rng(0), states)[name]
+    crf = gm.CRF(states)
+    bound = crf.add(block)
+    w = crf.check_weights(w)
+    table, form = bound.table(w), bound.pairwise(w)
+    for e, (p, q) in enumerate(EDGES):
+        one = bound.take([e])
+        for a, b in itertools.product(range(states[p]), range(states[q])):
+            expected = pytest.approx(cost(e, a, b))
+            assert one.energy(np.array([[a, b]]), w)[0] == expected
+            assert table[e, a, b] == expected
+            assert form.scale[e] * form.values[form.start[e] + a * form.stride[e] + b] == expected
+            features = one.features(np.array([[a, b]]))
+            if features:
+                assert sum(float(np.sum(features[k] * w[k])) for k in features) == expected
+    outside = np.indices(table.shape[1:]).reshape(2, -1).T
+    for e in range(3):
+        for a, b in outside[(outside >= bound.states[e]).any(axis=1)]:
+            assert table[e, a, b] == INF
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "tables"])
+def test_features_clique_by_clique_weighted_and_summed(name):
+    rng = np.random.default_rng(1)
+    block, w, _ = blocks(rng, STATES)[name]
+    crf = gm.CRF(STATES)
+    bound = crf.add(block)
+    x = bound.gather(rng.integers(0, STATES))
+    single, weight = bound.clique_features(x), rng.normal(size=3)
+    assert set(single) == set(w)
+    for k in w:
+        assert np.allclose(single[k].sum(axis=0), bound.features(x)[k])
+        assert np.allclose(np.tensordot(weight, single[k], axes=1), bound.features(x, weight)[k])
+
+
+def test_tables_of_any_arity_shared_stacked_and_listed():
+    rng = np.random.default_rng(0)
+    shared, stacked = rng.normal(size=(2, 2, 2)), rng.normal(size=(2, 2, 2, 2))
+    cliques = [[0, 1, 2], [3, 2, 1]]
+    crf = gm.CRF(4, 2)
+    for tables in (shared, stacked, [stacked[0], stacked[1]]):
+        block = crf.add(gm.Table(cliques, tables))
+        each = [shared, shared] if tables is shared else stacked
+        for x in itertools.product(range(2), repeat=4):
+            expected = [each[m][tuple(x[v] for v in cliques[m])] for m in range(2)]
+            assert np.allclose(block.energy(block.gather(np.array(x)), {}), expected)
+        crf.remove(block)
+
+
+def test_tables_keep_inf_exact():
+    crf = gm.CRF([2, 2, 2])
+    table = np.zeros((2, 2, 2))
+    table[1, 0, 1] = INF
+    crf.add(gm.Table([[2, 0, 1]], table))
+    assert crf.energy([0, 1, 1]) == INF and crf.energy([0, 0, 1]) == 0.0
+
+
+def test_tables_without_unread_entries():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF([2, 3, 2, 3])
+    block = crf.add(gm.Table([[0, 1], [1, 2], [0, 3]], [rng.normal(size=s) for s in ((2, 3), (3, 2), (2, 3))]))
+    part = block.take([2, 0]).compact()
+    assert len(part.values) == 12
+    assert np.allclose(part.table({}), block.table({})[[2, 0]])
+
+
+def test_take_repeats_and_reorders():
+    crf = gm.CRF(4, 3)
+    block = crf.add(gm.Potts([[0, 1], [1, 2], [2, 3]], [1.0, 2.0, 3.0]))
+    part = block.take([2, 0, 2])
+    assert part.variables.tolist() == [[2, 3], [0, 1], [2, 3]] and part.contrast.tolist() == [3, 1, 3]
+    assert len(block) == 3, "the block itself is not changed"
+
+
+def test_binding_does_not_change_the_block():
+    block = gm.Potts([[0, 1]])
+    one, two = gm.CRF(2, 3).add(block), gm.CRF([2, 5]).add(block)
+    assert block.states is None and one.max_states == 3 and two.max_states == 5
+
+
+def test_a_dense_table_of_a_large_block_is_refused():
+    crf = gm.CRF(12, 9)
+
+    class Sum(gm.Block):
+        name = "sum"
+
+        def energy(self, x, w):
+            return x.sum(axis=1).astype(float)
+
+    block = crf.add(Sum([list(range(12))]))
+    with pytest.raises(ValueError, match=r"a dense table would have 2.82e\+11 entries"):
+        block.table({})
+
+
+def test_blocks_of_no_cliques_cost_nothing():
+    crf = gm.CRF(2, 2)
+    crf.add(gm.Potts(np.zeros((0, 2), int)))
+    crf.add(gm.Table(np.zeros((0, 3), int), np.zeros((0, 2, 2, 2))))
+    assert crf.energy([0, 1]) == 0.0 and crf.clique_blocks == []
+    assert gm.solve(crf).energy == 0.0
+
+
+# ---------------------------------------------------------------------- ragged blocks
+
+def test_ragged_blocks_take_and_table():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF([2, 3, 2, 3])
+    block = crf.add(Weird([[0, 1, 2], [3], [1, 3], [2, 0, 3]], [1.0, 2.0, 3.0, 4.0], weight="r"))
+    assert (block.arity, len(block), block.sizes.tolist()) == (3, 4, [3, 1, 2, 3])
+    w = {"r": np.array(0.5)}
+    x = rng.integers(0, crf.n_states)
+    whole = block.energy(block.gather(x), w)
+    part = block.take([3, 0, 3])
+    assert np.allclose(part.energy(part.gather(x), w), whole[[3, 0, 3]])
+    table = part.table(w)
+    assert table.shape == (3, 3, 3, 3)
+    assert table[0][tuple(x[[2, 0, 3]])] == pytest.approx(whole[3])
+    assert table[0, 2, 0, 0] == INF, "variable 2 has two states only"
+    with pytest.raises(ValueError, match="cliques of different sizes have no common table"):
+        block.table(w)
+
+
+@pytest.mark.parametrize("cliques, message", [
+    ([[0, 1], []], r"Weird.cliques: clique 1 is empty"),
+    ([[0, "x"]], "Weird.cliques: expected a list of integer arrays"),
+    ([[0, 9]], r"variables must lie in 0\.\.3, got 9"),
+    ([[0, -1]], r"variables must lie in 0\.\.3, got -1"),
+    ([[0, 1], [2, 3, 2]], "clique 1 names a variable twice"),
+])
+def test_ragged_blocks_refuse(cliques, message):
+    with pytest.raises(ValueError, match=message):
+        gm.CRF(4, 2).add(Weird(cliques, numbers(np.random.default_rng(0), len(cliques))))
+
+
+# ---------------------------------------------------------------------- bad input
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: gm.Potts([0, 1]), r"Potts.edges: expected shape \(any, 2\), got \(2,\)"),
+    (lambda: gm.Potts([[0, 1, 2]]), r"Potts.edges: expected shape \(any, 2\), got \(1, 3\)"),
+    (lambda: gm.Potts([[0, 0.5]]), "Potts.edges: expected whole numbers"),
+    (lambda: gm.Potts([[0, 4]]), r"variables must lie in 0\.\.3, got 4"),
+    (lambda: gm.Potts([[-1, 0]]), r"variables must lie in 0\.\.3, got -1"),
+    (lambda: gm.Potts([[0, 1], [2, 2]]), r"clique 1 names a variable twice: \[2, 2\]"),
+    (lambda: gm.Potts([[0, 1]], [1.0, 2.0]), r"Potts.contrast: expected shape \(1,\), got \(2,\)"),
+    (lambda: gm.Potts([[0, 1]], [np.nan]), "Potts.contrast: contains NaN"),
+    (lambda: gm.Potts([[0, 1]], INF), "Potts.contrast: contains inf"),
+    (lambda: gm.Potts([[0, 1]], features=[[1.0]]), "Potts.features: needs the name of a weight segment"),
+    (lambda: gm.Potts([[0, 1]], 1.0, "s", features=[[1.0]]), "Potts.features: needs .* and no `contrast`"),
+    (lambda: gm.Potts([[0, 1]], features=[1.0], weight="s"), r"Potts.features: expected shape \(1, any\)"),
+    (lambda: gm.Truncated([[0, 1]], -1), r"Truncated.truncation: expected a number in \[0, inf\], got -1"),
+    (lambda: gm.Truncated([[0, 1]], power=0), r"Truncated.power: expected a number in \(0, inf\), got 0"),
+    (lambda: gm.Truncated([[0, 1]], "x"), "Truncated.truncation: expected a number, got 'x'"),
+    (lambda: gm.Difference([[0, 1]], contrast=[1, 2]), r"Difference.contrast: expected shape \(1,\)"),
+    (lambda: gm.LearntTable([[1, 1]]), "clique 0 names a variable twice"),
+    (lambda: gm.Pairwise([[0, 1]]), "Pairwise: give either `weight` .* or `table`"),
+    (lambda: gm.Pairwise([[0, 1]], weight="p", table=np.zeros((2, 2))), "Pairwise: give either"),
+    (lambda: gm.Pairwise([[0, 1]], table=np.zeros((2, 2)), contrast=[1.0]), "Pairwise.contrast: only for learnt tables"),
+    (lambda: gm.Table([[0, 1]], np.zeros((2, 3))), r"table 0 has shape \(2, 3\), but its variables \[0, 1\] have \(2, 2\) states"),
+    (lambda: gm.Table([[0, 1]], np.zeros(2)),
+     r"Table.tables: expected 2 dimensions \(shared\) or 3 with a leading 1, got shape \(2,\)"),
+    (lambda: gm.Table([[0, 1]], np.zeros((2, 2, 2))), "Table.tables: expected 2 dimensions"),
+    (lambda: gm.Table([[0, 1]], [np.zeros((2, 2))] * 2), "Table.tables: expected 1 tables, got 2"),
+    (lambda: gm.Table([[0, 1]], [np.zeros((2, 2, 2))]), r"Table.tables\[0\]: expected 2 dimension"),
+    (lambda: gm.Table([[0, 1]], [[np.nan, 0], [0, 0]]), r"Table.tables: contains NaN \(first at index \(0, 0\)\)"),
+    (lambda: gm.Table([[0, 1]], [[-INF, 0], [0, 0]]), "Table.tables: contains -inf"),
+    (lambda: gm.Table([[0, 1, 0]], np.zeros((2, 2, 2))), "clique 0 names a variable twice"),
+    (lambda: gm.Table([0, 1], np.zeros((2, 2))), "Table.variables: expected 2 dimension"),
+    (lambda: gm.Unary(np.ones(3)), r"Unary.features: expected \(2, 3\) dimension\(s\)"),
+    (lambda: gm.Unary([[np.nan]] * 4), "Unary.features: contains NaN"),
+    (lambda: gm.Unary(np.ones((3, 2)), variables=[0, 1]), r"Unary.features: expected one row per variable \(2\), got 3"),
+    (lambda: gm.Unary(np.ones((5, 2))), r"variables must lie in 0\.\.3, got 4"),
+    (lambda: gm.Unary(np.ones((4, 3, 2))), r"Unary.features: expected shape \(V, 2, F\), got \(4, 3, 2\)"),
+])
+def test_blocks_refuse(make, message):
+    with pytest.raises(ValueError, match=message):
+        gm.CRF(4, 2).add(make())
+
+
+def test_unary_features_need_equal_numbers_of_states():
+    with pytest.raises(ValueError, match="all variables of one Unary block must have the same number of states"):
+        gm.CRF([2, 3]).add(gm.Unary(np.ones((2, 2))))
+
+
+def test_cliques_of_no_variables_are_refused_or_solved():
+    crf = gm.CRF(2, 2)
+    try:
+        crf.add(gm.Table(np.zeros((1, 0), int), np.array(3.0)))
+    except ValueError as error:
+        assert "variables" in str(error)
+        return
+    assert gm.solve(crf).energy == 3.0
+
+
+def test_a_distance_without_a_definition_says_so():
+    from gmlearn.potentials.pairwise import ScaledDistance, SharedTable
+
+    with pytest.raises(TypeError, match=r"ScaledDistance must define distance\(a, b\)"):
+        ScaledDistance([[0, 1]]).distance(0, 1)
+    with pytest.raises(TypeError):
+        SharedTable([[0, 1]], "w").index(0, 1)

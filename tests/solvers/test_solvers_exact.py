@@ -1,0 +1,159 @@
+"""What exactness rests on: elimination, pruning by reduced costs, the integer program, local search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from core_cases import KINDS, frustrated_cycle, labellings, minimum, random_model, some_edges
+
+import gmlearn as gm
+from gmlearn.model.factors import FactorGraph
+from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
+from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.polish import BlockPolisher, Polisher
+from gmlearn.solvers.problem import Options, Problem
+from gmlearn.solvers.tabu import tabu_search
+
+
+def problem_of(crf, w, **options):
+    return Problem(crf, crf.check_weights(w), Options(**options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_elimination_equals_enumeration_in_any_order(kind, seed):
+    rng = np.random.default_rng(seed)
+    crf, w = random_model(rng, kind, coarse=seed % 2 == 1)
+    graph = FactorGraph.of(crf, crf.check_weights(w))
+    best = minimum(crf, w)[0]
+    for order in (elimination_order(graph, graph.n_states)[0], rng.permutation(crf.n_vars).tolist()):
+        labels, value = Elimination(graph, all_labels(graph), order).run()
+        assert value + crf.constant == pytest.approx(best)
+        assert crf.energy(labels, w) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_elimination_on_some_of_the_labels(seed):
+    rng = np.random.default_rng(seed)
+    crf, w = random_model(rng, "mixed")
+    graph = FactorGraph.of(crf, crf.check_weights(w))
+    allowed = [np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) for n in crf.n_states]
+    domain = np.array([len(a) for a in allowed])
+    labels, value = Elimination(graph, allowed, elimination_order(graph, domain)[0]).run()
+    best = min(crf.energy(x, w) for x in labellings(crf) if all(x[v] in allowed[v] for v in range(crf.n_vars)))
+    assert value == pytest.approx(best) == crf.energy(labels, w)
+
+
+def test_elimination_of_many_labels():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF([300, 20, 2]).add_unary([rng.normal(size=n) for n in (300, 20, 2)])
+    crf.add(gm.Table([[0, 1], [2, 0], [1, 2]], [rng.normal(size=s) for s in ((300, 20), (2, 300), (20, 2))]))
+    best = gm.solve(crf, solver="brute-force").energy
+    assert gm.solve(crf, solver="elimination").energy == best
+
+
+def test_orders_respect_their_limits():
+    crf = gm.CRF(6, 4)
+    crf.add(gm.Potts(some_edges(np.random.default_rng(0), 6, 15)))
+    graph = FactorGraph.of(crf, {})
+    order, total = elimination_order(graph, graph.n_states)
+    assert sorted(order) == list(range(6)) and total == pytest.approx(sum(4 ** k for k in range(1, 7)))
+    assert elimination_order(graph, graph.n_states, max_table=4 ** 5) is None
+    assert elimination_order(graph, graph.n_states, max_total=4 ** 6) is None
+    with pytest.raises(ValueError, match=r"solver 'elimination': the induced width of .* is too large"):
+        wide = gm.CRF(40, 4)
+        wide.add(gm.Potts([[i, j] for i in range(40) for j in range(i)]))
+        gm.solve(wide, solver="elimination")
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "mixed", "high-order", "hard", "constant"])
+@pytest.mark.parametrize("seed", range(5))
+def test_pruning_keeps_every_better_labelling(kind, seed):
+    crf, w = random_model(np.random.default_rng(seed), kind, coarse=seed % 2 == 1)
+    problem = problem_of(crf, w, max_iter=2)
+    dual = ascend(problem)
+    allowed = prune(problem, dual)
+    if allowed is None:
+        assert problem.energy == np.inf or not np.isfinite(dual.round().bound) or dual.min_marginals() is None
+        return
+    for x in labellings(crf):
+        if crf.energy(x, w) < problem.energy - 1e-7:
+            assert allowed[crf.offsets[:-1] + x].all(), "a labelling better than the incumbent was cut off"
+    assert allowed[crf.offsets[:-1] + problem.labels].all()
+
+
+def test_pruning_bites_on_a_clear_model():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(16, 4).add_unary(3 * rng.normal(size=(16, 4)))
+    crf.add(gm.Potts(gm.grid_edges(4, 4), rng.normal(size=24)))
+    problem = problem_of(crf, {}, max_iter=10)
+    allowed = prune(problem, ascend(problem))
+    assert allowed.sum() < 0.6 * len(allowed)
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "mixed", "high-order", "hard"])
+@pytest.mark.parametrize("limits", [{"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
+                                    {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0}], ids=["HiGHS", "elimination"])
+def test_both_finishes_prove_the_optimum(kind, limits):
+    for seed in range(3):
+        crf, w = random_model(np.random.default_rng(seed), kind)
+        problem = problem_of(crf, w)
+        best = minimum(crf, w)[0]
+        finish(problem, np.isfinite(FactorGraph.of(crf, problem.w).unary), **limits)
+        r = problem.result("finish")
+        assert r.energy == pytest.approx(best)
+        assert r.status == (gm.Status.OPTIMAL if np.isfinite(best) else gm.Status.INFEASIBLE)
+
+
+def test_what_is_too_large_to_finish_says_so():
+    crf = frustrated_cycle(5)
+    problem = problem_of(crf, {})
+    finish(problem, np.ones(10, bool), max_table=1.0, max_total=1.0, max_entries=1.0)
+    assert problem.bound == -np.inf and "too many for HiGHS" in problem.notes[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_local_search_ends_where_no_single_move_helps(kind, seed):
+    crf, w = random_model(np.random.default_rng(seed), kind)
+    problem = problem_of(crf, w)
+    start = np.random.default_rng(seed).integers(0, crf.n_states)
+    x = Polisher(problem).icm(start)
+    energy = crf.energy(x, w)
+    assert energy <= crf.energy(start, w)
+    for v in range(crf.n_vars):
+        for a in range(crf.n_states[v]):
+            y = x.copy()
+            y[v] = a
+            assert crf.energy(y, w) >= energy - 1e-9
+
+
+def test_the_polisher_on_block_energies_finds_what_the_compiled_one_finds():
+    for seed in range(5):
+        crf, w = random_model(np.random.default_rng(seed), "high-order")
+        problem = problem_of(crf, w)
+        BlockPolisher(problem)(problem, np.zeros(5, np.int64), "zeros")
+        energy = problem.energy
+        assert energy <= crf.energy(np.zeros(5, np.int64), w)
+        for v in range(5):
+            y = problem.labels.copy()
+            y[v] = 1 - y[v]
+            assert crf.energy(y, w) >= energy - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chain_moves_are_exact_on_a_chain(seed):
+    rng = np.random.default_rng(seed)
+    crf = gm.CRF(6, 3).add_unary(rng.normal(size=(6, 3)))
+    crf.add(gm.Potts(np.stack([np.arange(5), np.arange(1, 6)], 1), rng.normal(size=5)))
+    x = Polisher(problem_of(crf, {})).chain_icm(np.zeros(6, np.int64))
+    assert crf.energy(x) == pytest.approx(minimum(crf)[0])
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "high-order", "hard", "mixed"])
+def test_tabu_search_finds_small_optima(kind):
+    for seed in range(3):
+        crf, w = random_model(np.random.default_rng(seed), kind)
+        problem = problem_of(crf, w)
+        tabu_search(problem, FactorGraph.of(crf, problem.w), 5000)
+        assert problem.energy == pytest.approx(minimum(crf, w)[0])
