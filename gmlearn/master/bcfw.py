@@ -43,21 +43,6 @@ def make_batches(dual: Dual, w) -> list[Batch]:
     return batches
 
 
-def cost_scale(dual: Dual, first: Round) -> float:
-    """The typical size of the costs that the multipliers must move: mean finite reduced cost of a label."""
-    costs = []
-    theta = dual.share + dual.lam
-    for g, s, p, r in zip(dual.slaves.groups, dual.slaves.slices, dual.prepared, first.results):
-        if g.has("min_marginals"):
-            reduced = g.min_marginals(theta[s], p) - r.value[g.owner]  # type: ignore[attr-defined]
-            costs.append(reduced[np.isfinite(reduced) & (reduced > 0)])
-    pool = np.concatenate(costs) if costs else np.zeros(0)
-    if pool.size == 0:
-        finite = np.abs(theta[np.isfinite(theta)])
-        pool = finite[finite > 0]
-    return float(pool.mean()) if pool.size else 1.0
-
-
 def ascend_bcfw(dual: Dual, w, *, reach: float = 0.5, passes: int = 4) -> Iterator[Round]:
     """Yield a round (a valid bound) after every `passes` passes; ``dual.lam`` holds the best multipliers.
 
@@ -74,7 +59,7 @@ def ascend_bcfw(dual: Dual, w, *, reach: float = 0.5, passes: int = 4) -> Iterat
         return
     batches = make_batches(dual, w)
     coords, count = dual.coords, dual.slaves.count
-    inverse = reach * cost_scale(dual, first)  # 1/c
+    inverse = reach * dual.cost_scale(first)  # 1/c
     y, mean = first.ind.copy(), first.mean.copy()
     base = dual.share + dual.lam
     for batch in batches:

@@ -66,6 +66,21 @@ class Dual:
         bound = float(sum(r.value.sum() for r in results)) + self.constant
         return Round(bound, ind, self.mean(ind), results)
 
+    def cost_scale(self, current: Round) -> float:
+        """The typical size of the costs that the multipliers must move: mean finite reduced cost of a label."""
+        costs = []
+        theta = self.share + self.lam
+        for g, s, p, r in zip(self.slaves.groups, self.slaves.slices, self.prepared, current.results):
+            if g.has("min_marginals"):
+                with np.errstate(invalid="ignore"):  # an infeasible slave: inf - inf
+                    reduced = g.min_marginals(theta[s], p) - r.value[g.owner]  # type: ignore[attr-defined]
+                costs.append(reduced[np.isfinite(reduced) & (reduced > 0)])
+        pool = np.concatenate(costs) if costs else np.zeros(0)
+        if pool.size == 0:
+            finite = np.abs(theta[np.isfinite(theta)])
+            pool = finite[finite > 0]
+        return float(pool.mean()) if pool.size else 1.0
+
     def min_marginals(self) -> np.ndarray | None:
         """Reduced costs (n_coords,): how much the bound rises if a coordinate is forced to 1; None if a slave cannot tell.
 

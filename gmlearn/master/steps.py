@@ -10,6 +10,10 @@ from gmlearn._utils.validation import check_choice, check_number
 class StepRule:
     """How far to go along a supergradient of squared norm `norm2` at a point with value `bound`."""
 
+    def start(self, scale: float, norm2: float) -> None:
+        """Called before the first step with the typical size of a cost."""
+        return None
+
     def step(self, bound: float, best: float, norm2: float, t: int) -> float:
         raise TypeError("a step rule must define step(bound, best, norm2, t)")
 
@@ -53,6 +57,10 @@ class Level(StepRule):
     def __init__(self, delta: float | None = None, patience: int = 5, shrink: float = 0.6, grow: float = 1.3):
         self.delta, self.patience, self.shrink, self.grow = delta, patience, shrink, grow
         self.last_best, self.failures = -math.inf, 0
+
+    def start(self, scale: float, norm2: float) -> None:
+        if self.delta is None:
+            self.delta = 0.3 * scale * norm2  # so that the first step moves multipliers by about 0.3 of a typical cost
 
     def step(self, bound: float, best: float, norm2: float, t: int) -> float:
         if self.delta is None:

@@ -22,5 +22,7 @@ def ascend_subgradient(dual: Dual, rule: StepRule) -> Iterator[Round]:
         norm2 = float(direction @ direction)
         if norm2 == 0.0 or current.bound == float("inf"):
             return
+        if t == 0:
+            rule.start(dual.cost_scale(current), norm2)
         dual.lam += rule.step(current.bound, best, norm2, t) * direction
         t += 1
