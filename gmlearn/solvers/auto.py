@@ -25,8 +25,8 @@ QUICK_SECONDS = 3.0
 class Auto(MapSolver):
     """Dispatch by structure.
 
-    A plugin's solver that claims the model; forests by dynamic programming; binary submodular models by max-flow (with
-    the extra `solvers`); small induced width by elimination; everything else by dual ascent (TRW-S, then BCFW), pruning
+    Forests by dynamic programming; a solver that claims the model (binary submodular ones: max-flow, with the extra
+    `solvers`; a plugin's own); small induced width by elimination; everything else by dual ascent (TRW-S, then BCFW), pruning
     by reduced costs and an exact finish on what is left where that is small.
     """
 
@@ -34,14 +34,13 @@ class Auto(MapSolver):
 
     def run(self, problem: Problem) -> None:
         crf = problem.crf
-        for solver in registry.objects("solver"):
-            claims = getattr(solver, "claims", None)
-            if claims is not None and claims(crf, problem.w):
-                self._delegate(problem, solver, "it claims this model")
-                return
         if is_forest(crf):
             self._delegate(problem, registry.get("solver", "tree"), "the model is a forest")
             return
+        for solver in registry.objects("solver"):
+            if solver.claims(crf, problem.w):
+                self._delegate(problem, solver, "it claims this model")
+                return
         if self._eliminate(problem):
             return
         # where elimination of the whole model is in reach, it needs the time more than the dual does

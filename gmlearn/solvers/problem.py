@@ -131,6 +131,10 @@ class MapSolver(ABC):
         """None if this solver can take the model, else the reason in a few words."""
         return None
 
+    def claims(self, crf: CRF, w: Mapping[str, np.ndarray]) -> bool:
+        """Should ``solver="auto"`` leave the model to this solver? Only for models that it solves better than any other."""
+        return False
+
     @abstractmethod
     def run(self, problem: Problem) -> None:
         """Work until ``problem.stop()``; call ``problem.offer``, ``problem.raise_bound`` and ``problem.log``."""
