@@ -19,7 +19,7 @@ def check_array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = N
     allow_inf : accept +inf (a hard constraint); -inf is never accepted unless NaN is.
     """
     try:
-        array = np.ascontiguousarray(value, dtype=dtype)
+        array = np.asarray(value, dtype=dtype, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} ({error})") from None
     if np.issubdtype(array.dtype, np.integer):
