@@ -29,7 +29,7 @@ def load_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dic
         header = json.loads(bytes(arrays.pop("header").astype(np.uint8)).decode())
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{os.fspath(path)}: not a {kind} file, or damaged ({type(error).__name__}: {error})") from None
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else type(header).__name__

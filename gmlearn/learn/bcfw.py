@@ -138,6 +138,7 @@ class BlockFrankWolfe(Optimizer):
         for mixture in self.mixtures:
             mixture.start_at_truth()
         self.state["squares"], self.state["centre"] = np.zeros(len(self.w)), self.w.copy()
+        self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
         self._mu = self.objective.prior.curvature
         self.truth_changed()
 
@@ -150,7 +151,7 @@ class BlockFrankWolfe(Optimizer):
     def _set_w(self) -> None:
         """w from v and the proximal centre."""
         state = self.state
-        rate = self.step / np.maximum(np.sqrt(state["squares"]), 1e-12)
+        rate = self.objective.prior.even(self.step / np.maximum(np.sqrt(state["squares"]), 1e-12))
         state["w"] = self.objective.prior.prox(state["centre"] + rate * state["v"], rate)
 
     def run(self) -> PassReport:
@@ -166,10 +167,22 @@ class BlockFrankWolfe(Optimizer):
                     lam = m.multipliers(batch.slots, self.prox)
                     found = self._minimise(m, batch, lam)
                     gap += objective.states[k].weight * self._step(m, batch, lam, self.w, *found)
-        for m in self.mixtures:
-            m.move_centre(self.prox)
-        state["centre"], state["t"] = state["w"].copy(), state["t"] + 1
+        if value is not None:
+            self._adapt(value)
+        state["since"] = state["since"] + 1
+        if int(state["since"]) >= int(state["inner"]):
+            for m in self.mixtures:
+                m.move_centre(self.prox)
+            state["centre"], state["since"] = state["w"].copy(), np.array(0)
+        state["t"] = state["t"] + 1
         return PassReport(objective=value, gap=gap, step=self.step)
+
+    def _adapt(self, value: float) -> None:
+        """Where F no longer falls, the proximal steps were solved too roughly: give each of them more passes."""
+        lowest = float(self.state["lowest"])
+        if np.isfinite(lowest) and value > lowest - 3e-4 * abs(lowest):
+            self.state["inner"] = np.minimum(self.state["inner"] * 2, 8)
+        self.state["lowest"] = np.array(min(lowest, value))
 
     def _whole_pass(self) -> tuple[float, float]:
         """All slaves at one (w, lambda): F, and a move of every sample towards its minimisers."""

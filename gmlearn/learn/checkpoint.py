@@ -14,7 +14,7 @@ KIND = "gmlearn checkpoint"
 
 
 def save_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any], state: dict[str, np.ndarray], truths: list[np.ndarray],
-                    best: np.ndarray, history: TrainingHistory, progress: dict[str, float]) -> None:
+                    best: np.ndarray, history: TrainingHistory, progress: dict[str, Any]) -> None:
     """Write the state of a run after a pass."""
     arrays = {f"state_{name}": np.asarray(value) for name, value in state.items()}
     arrays |= {f"truth_{k}": truth for k, truth in enumerate(truths)}
@@ -24,7 +24,7 @@ def save_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any], state:
 
 
 def load_checkpoint(path: str | os.PathLike, fingerprint: dict[str, Any]
-                    ) -> tuple[dict[str, np.ndarray], list[np.ndarray], np.ndarray, TrainingHistory, dict[str, float]]:
+                    ) -> tuple[dict[str, np.ndarray], list[np.ndarray], np.ndarray, TrainingHistory, dict[str, Any]]:
     """What `save_checkpoint` wrote, if it belongs to the same problem."""
     header, arrays = load_arrays(path, KIND)
     stored = header.get("fingerprint", {})

@@ -17,7 +17,12 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
         if labels.shape != (sample.crf.n_vars,):
             raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), "
                              f"got {labels.shape}")
-        return sample.crf.check_labels(labels)
+        labels = sample.crf.check_labels(labels)
+        if sample.hidden is not None and (labels != sample.labels)[sample.observed].any():
+            v = int(np.flatnonzero((labels != sample.labels) & sample.observed)[0])
+            raise ValueError(f"samples[{state.index}].completion: changed the observed label of variable {v} from "
+                             f"{int(sample.labels[v])} to {int(labels[v])}")
+        return labels
     clamped = sample.crf.clamp(sample.labels, sample.observed)
     answer = solve(clamped, named, solver=solver, seed=seed, initial=state.truth)
     if not np.isfinite(answer.energy):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gmlearn._utils.validation import check_number
 from gmlearn.learn.objective import Objective
 from gmlearn.learn.prior import Prior
 
@@ -41,6 +42,9 @@ class Optimizer(ABC):
     def __init__(self, objective: Objective, w: np.ndarray, seed: int = 0, **settings: Any):
         self.objective, self.seed = objective, seed
         for name, value in settings.items():
+            if isinstance(getattr(type(self), name), (int, float)):
+                whole = isinstance(getattr(type(self), name), int)
+                check_number(name, value, low=1 if whole else 0, strict=not whole, integer=whole)
             setattr(self, name, value)
         self.state: dict[str, np.ndarray] = {"w": np.array(w, float), "t": np.array(0)}
         self.start()
@@ -102,6 +106,7 @@ class Subgradient(Optimizer):
         state, prior = self.state, self.objective.prior
         state["squares"] = state["squares"] + slope ** 2
         rate = np.where(state["squares"] > 0, self.step / np.sqrt(np.maximum(state["squares"], 1e-300)), 0.0)
+        rate = prior.even(rate)
         state["w"] = prior.prox(state["w"] - rate * slope, share * rate)
 
     def _move_lambda(self, k: int, ind: np.ndarray, mean: np.ndarray, scale: float = 1.0) -> None:

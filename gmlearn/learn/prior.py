@@ -250,4 +250,20 @@ class Prior:
         Exact where the set is a box, or R is quadratic and the steps are equal.
         """
         steps = self.layout.split(np.broadcast_to(np.asarray(step, float), (self.layout.size,)))
-        return self._map(w, lambda name, part: self.regularizers[name].prox(part, steps[name]))
+
+        def one(name: str, part: np.ndarray) -> np.ndarray:
+            return self.regularizers[name].prox(part, steps[name])
+
+        return self._map(w, one)
+
+    def even(self, rate: np.ndarray) -> np.ndarray:
+        """`rate` (P,) with one value for each segment whose set or regulariser couples its weights.
+
+        Projections are nearest points for equal rates only; with others a method would end at a wrong point.
+        """
+        out = np.array(rate, float)
+        for name, where in self.layout.slices.items():
+            coupled = not (type(self.sets[name]) is ConvexSet or isinstance(self.sets[name], (Box, Fixed)))
+            if coupled or isinstance(self.regularizers[name], GroupL2):
+                out[where] = out[where].min(initial=np.inf)
+        return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from abc import ABC, abstractmethod
@@ -145,7 +146,7 @@ def build_objective(samples: Sequence[Sample], options: TrainingOptions, executo
     loss = loss() if isinstance(loss, type) else loss
     if not isinstance(loss, Loss):
         raise TypeError(f"loss: expected a name or a gmlearn.Loss, got {type(loss).__name__}")
-    layout = WeightLayout.merged([s.crf.layout.shapes for s in checked], "samples")
+    layout = _merged_layout(checked)
     if layout.size == 0:
         raise ValueError("samples: the models have no weights to learn; give potentials a `weight` name")
     prior = Prior(layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints)
@@ -156,6 +157,17 @@ def build_objective(samples: Sequence[Sample], options: TrainingOptions, executo
         states.append(SampleState(k, sample, own, options.decomposition, layout, options.temperature))
         _check_truth(k, states[-1])
     return Objective(states, prior, executor)
+
+
+def _merged_layout(samples: Sequence[Sample]) -> WeightLayout:
+    """The weight segments of all samples; a clash names the sample."""
+    layout = WeightLayout({})
+    for k, sample in enumerate(samples):
+        try:
+            layout = WeightLayout.merged([layout.shapes, sample.crf.layout.shapes], "samples")
+        except ValueError as error:
+            raise ValueError(f"samples[{k}].crf: {error}") from None
+    return layout
 
 
 def _check_finite(k: int, sample: Sample) -> None:
@@ -170,10 +182,16 @@ def _check_truth(k: int, state: SampleState) -> None:
     """The loss is zero at the truth, and the truth is feasible (hidden parts are completed later)."""
     sample = state.sample
     value = state.loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
-    if not sample.latent and value != 0.0:
+    if value != 0.0:
         raise ValueError(f"samples[{k}]: the loss {state.loss.name!r} is {value:g} at the truth, expected 0")
     if not sample.latent and not np.isfinite(state.truth_fixed):
-        raise ValueError(f"samples[{k}]: the true labels break a hard constraint (their energy is inf)")
+        zero = {name: np.zeros(shape) for name, shape in sample.crf.layout.shapes.items()}
+        broken = [f"blocks[{i}] ({b!r})" for i, b in enumerate(sample.crf.blocks)
+                  if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()]
+        where = broken[0] if broken else "the unary costs"
+        raise ValueError(f"samples[{k}]: the true labels break a hard constraint of {where} (their energy is inf)")
+    if np.isnan(state.augmented.unary).any():
+        raise ValueError(f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid")
 
 
 class TrainingRun:
@@ -184,13 +202,16 @@ class TrainingRun:
         check_number("max_iter", options.max_iter, low=0, integer=True)
         check_number("completion_every", options.completion_every, low=1, integer=True)
         check_number("checkpoint_every", options.checkpoint_every, low=1, integer=True)
+        check_number("patience", options.patience, low=1, integer=True)
         self.objective = build_objective(samples, options, executor)
         prior, layout = self.objective.prior, self.objective.layout
         given = np.zeros(layout.size) if options.weights is None else layout.join(layout.check(options.weights))
+        self.data_digest = self._digest(given)
         self.optimizer = self._make_optimizer(prior.project(given))
         self.history = TrainingHistory()
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
         self.idle = 0
+        self.finished = ""
         self.latent = any(s.sample.latent for s in self.objective.states)
 
     def _make_optimizer(self, w: np.ndarray) -> Optimizer:
@@ -213,6 +234,8 @@ class TrainingRun:
     def run(self) -> TrainedModel:
         options = self.options
         start, begin = time.perf_counter(), self._resume()
+        if self.finished:
+            return self._model(self.finished)
         status = f"max_iter = {options.max_iter} passes"
         with progress(total=options.max_iter, initial=begin, desc="training", show=options.show_progress) as bar:
             for t in range(begin, options.max_iter):
@@ -226,7 +249,7 @@ class TrainingRun:
                     bar.set_postfix_str(f"objective {self.best_value:.6g}")
                 reason = self._stop()
                 if options.checkpoint is not None and ((t + 1) % options.checkpoint_every == 0 or reason):
-                    self._save(t + 1)
+                    self._save(t + 1, reason)
                 if reason:
                     status = reason
                     break
@@ -236,12 +259,16 @@ class TrainingRun:
         """Every `completion_every` passes, fill in hidden labels."""
         if not self.latent or t % self.options.completion_every:
             return None
+        before = self._truth_energy(self.best_w)
         drop = complete_all(self.objective, self.optimizer.w, self.options.completion_solver, self.options.seed, first=t == 0)
         if t == 0:
             self.optimizer.start()
         self.optimizer.truth_changed()
-        self.best_value -= drop  # the objective of the kept weights is bounded by this too
+        self.best_value += self._truth_energy(self.best_w) - before  # F of the kept weights, with the new truths
         return drop
+
+    def _truth_energy(self, w: np.ndarray) -> float:
+        return float(sum(s.weight * s.truth_energy(w) for s in self.objective.states))
 
     def _keep_best(self, value: float | None) -> float | None:
         """Keep the weights of the lowest objective (or validation error) among those that were evaluated."""
@@ -297,15 +324,27 @@ class TrainingRun:
 
     # ------------------------------------------------------------------ checkpoints
 
+    def _digest(self, w: np.ndarray) -> str:
+        """A hash of what training starts from: initial weights, truths, costs and features."""
+        digest = hashlib.sha256(w.tobytes())
+        for s in self.objective.states:
+            digest.update(str(s.weight).encode())
+            for array in (s.sample.observed, s.truth, s.truth_features, s.sample.crf.unary):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
     def _fingerprint(self) -> dict[str, Any]:
         objective, options = self.objective, self.options
         return {"optimizer": self.optimizer_name, "seed": options.seed, "settings": plain_settings(options.settings),
                 "segments": {n: list(s) for n, s in objective.layout.shapes.items()}, "samples": len(objective.states),
-                "duals": [len(s.dual.coords) for s in objective.states], "temperature": options.temperature}
+                "duals": [len(s.dual.coords) for s in objective.states], "temperature": options.temperature, "tol": options.tol,
+                "regularizer": repr([(n, vars(r)) for n, r in objective.prior.regularizers.items()]),
+                "constraints": [type(s).__name__ for s in objective.prior.sets.values()],
+                "loss": sorted({f"{s.loss.name} {vars(s.loss)}" for s in objective.states}), "data": self.data_digest}
 
-    def _save(self, passes: int) -> None:
-        progress_made = {"passes": passes, "best_value": self.best_value, "best_validation": self.best_validation,
-                         "idle": self.idle}
+    def _save(self, passes: int, reason: str) -> None:
+        progress_made = {"passes": passes, "finished": reason, "best_value": self.best_value,
+                         "best_validation": self.best_validation, "idle": self.idle}
         save_checkpoint(self.options.checkpoint, self._fingerprint(), self.optimizer.state,  # type: ignore[arg-type]
                         [s.truth for s in self.objective.states], self.best_w, self.history, progress_made)
 
@@ -320,4 +359,5 @@ class TrainingRun:
         self.optimizer.state.update(state)
         self.best_w, self.history = best, history
         self.best_value, self.best_validation, self.idle = made["best_value"], made["best_validation"], int(made["idle"])
+        self.finished = str(made["finished"])
         return int(made["passes"])

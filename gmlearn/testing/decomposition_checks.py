@@ -50,7 +50,8 @@ def member_variables(group: Any, crf: CRF) -> np.ndarray:
 
 def slave_energies(slaves: Slaves, crf: CRF, x: np.ndarray, w: Weights) -> np.ndarray:
     """Clique energies of all slaves, one group after the other, at a labelling (V,)."""
-    parts = [g.energy(x[member_variables(g, crf)], w) for g in slaves.groups]  # type: ignore[attr-defined]
+    members = [member_variables(g, crf) for g in slaves.groups]  # first: it says where this cannot be told
+    parts = [g.energy(x[m], w) for g, m in zip(slaves.groups, members)]  # type: ignore[attr-defined]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 

@@ -14,7 +14,7 @@ _EXPORTS = {
     "LDAPosterior": "fitted_distances",
     "noisy_gaussians": "synthetic",
     "clustering_loss": "losses", "ClusteringLoss": "losses", "medoid_completion": "completion",
-    "ExemplarBlock": "potentials", "ExemplarCountBlock": "potentials", "exemplar_model": "slaves", "training_slaves": "slaves",
+    "ExemplarBlock": "potentials", "ExemplarCountBlock": "potentials", "exemplar_model": "potentials", "training_slaves": "slaves",
     "training_sample": "slaves",
     "ExemplarDecomposition": "slaves",
     "ClusteringSlaves": "slaves", "PointSlaves": "slaves", "ClusterSlaves": "slaves",

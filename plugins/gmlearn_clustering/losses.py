@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.potentials import ExemplarCountBlock
+from gmlearn_clustering.potentials import ExemplarCountBlock, small_models
 
 
 def clustering_loss(assignment: np.ndarray, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0) -> float:
@@ -34,19 +34,33 @@ class ClusteringLoss(gm.Loss):
         self.beta = float(gm.check_number("beta", beta, low=0.0))
 
     def value(self, crf: gm.CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
-        return clustering_loss(x, _clusters(truth), self.alpha, self.beta)
+        return clustering_loss(x, _clusters(truth, observed), self.alpha, self.beta)
 
     def unary(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
-        cluster = _clusters(truth)
+        cluster = _clusters(truth, observed)
         return (self.beta * (cluster[:, None] == cluster[None, :])).ravel()
 
     def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
-        cluster = _clusters(truth)
+        cluster = _clusters(truth, observed)
         return [ExemplarCountBlock([np.flatnonzero(cluster == c) for c in range(cluster.max() + 1)], self.alpha)]
 
     def constant(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> float:
         return -self.beta * crf.n_vars
 
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Loss, gm.CRF, np.ndarray]]:
+        """Two clusters, one cluster, and singletons."""
+        truths = np.array([[2, 3, 2, 3], [1, 1, 1, 1], [0, 1, 2, 3]])
+        return [(cls(*rng.random(2)), crf, truth) for (crf, _), truth in zip(small_models(rng), truths)]
 
-def _clusters(truth: np.ndarray) -> np.ndarray:
+
+def _clusters(truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """The true cluster of every point, numbered 0..K-1."""
+    if not np.all(observed):
+        raise ValueError("loss 'clustering': the cluster of every point must be known, "
+                         f"got {int(np.sum(~observed))} hidden ones")
+    if np.any(truth[truth] != truth):
+        point = int(np.flatnonzero(truth[truth] != truth)[0])
+        raise ValueError(f"loss 'clustering': the true labels must assign every point to an exemplar, but point {point} "
+                         f"is assigned to {int(truth[point])}, which is assigned to {int(truth[truth[point]])}")
     return np.unique(truth, return_inverse=True)[1]

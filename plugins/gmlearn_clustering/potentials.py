@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.distances import SampleDistances
+from gmlearn_clustering.distances import MatrixSample, SampleDistances
 
 DISTANCE, PENALTY = "distance", "penalty"
 
@@ -65,6 +65,11 @@ class ExemplarBlock(gm.Block):
                 total[PENALTY] += weight[m] * (labels == np.arange(len(labels))).sum()
         return total
 
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """Those of `small_models`."""
+        return [(crf.blocks[0], w) for crf, w in small_models(rng)]
+
 
 class ExemplarCountBlock(gm.RaggedBlock):
     """-alpha |1 - number of exemplars in C| for every clique C: the loss's high-order part with its sign turned."""
@@ -78,3 +83,26 @@ class ExemplarCountBlock(gm.RaggedBlock):
     def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         is_exemplar = (x == self.members).astype(float)
         return -self.alpha * np.abs(1.0 - np.add.reduceat(is_exemplar, self.indptr[:-1]))
+
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """Cliques of different sizes."""
+        return [(cls([[2, 0], [1], [3, 4, 1]], rng.random()).bind(np.full(5, 5)), {})]
+
+
+def exemplar_model(sample: SampleDistances, penalty: float | None = 1.0) -> gm.CRF:
+    """The clustering model of one sample: N variables with N states each, one exemplar block."""
+    crf = gm.CRF(np.full(sample.n_points, sample.n_points))
+    crf.add(ExemplarBlock(sample, penalty))
+    return crf
+
+
+def small_models(rng: np.random.Generator, n_points: int = 4) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
+    """For checks, models of a few points with weights: asymmetric distances; the penalty positive, so negative that every
+    point is an exemplar, and learnt.
+    """
+    made = []
+    for penalty in (0.7, -4.0, None):
+        crf = exemplar_model(MatrixSample(rng.random((2, n_points, n_points))), penalty)
+        made.append((crf, {name: rng.random(shape) for name, shape in crf.layout.shapes.items()}))
+    return made

@@ -41,7 +41,7 @@ def constrained_assignment(costs: Any, sizes: Any = None, must_link: Any = None,
 
     Notes
     -----
-    Must-linked points are contracted first. Without links (or if the links hold by themselves) the problem is a
+    Must-linked points are contracted first. Without links (or if they hold by themselves) the problem is a
     transportation problem, solved by successive shortest paths in O(n C (C + n / C)); otherwise HiGHS solves the
     integer program with :math:`y_{ic} + y_{jc} \le 1` for cannot-links, to a relative gap of zero. Constraints that
     cannot be met are a `ValueError` naming the bounds, or links of which none can be spared, that conflict.
@@ -59,7 +59,11 @@ def constrained_assignment(costs: Any, sizes: Any = None, must_link: Any = None,
         raise ValueError(f"costs: expected at least one point and one cluster, got shape {costs.shape}")
     lower, upper = check_sizes(sizes, n, n_clusters)
     must, cannot = check_links("must_link", must_link, n), check_links("cannot_link", cannot_link, n)
-    return _solve(costs, lower, upper, must, cannot)
+    explain_links(costs, upper, must, cannot)
+    labels = cheapest_partition(costs, lower, upper, must, cannot)
+    if labels is None:
+        raise ValueError(minimal_conflict(costs, lower, upper, must, cannot, is_feasible))
+    return labels
 
 
 def check_sizes(sizes: Any, n: int, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,36 +110,48 @@ def greedy_assignment(costs: np.ndarray, upper: Any) -> np.ndarray:
     return labels
 
 
-def _solve(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> np.ndarray:
-    n, n_clusters = costs.shape
-    group = _contract(must, n)
-    weight = np.bincount(group)
-    grouped = np.zeros((weight.size, n_clusters))
-    np.add.at(grouped, group, costs)
-    linked = np.unique(np.sort(group[cannot], axis=1), axis=0)
+def explain_links(costs: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> None:
+    """Raise for what can be seen without a search: contradictory links, too large groups, too many points kept apart."""
+    group, grouped, linked = _grouped(costs, must, cannot)
     explain_inner_conflict(group, must, cannot)
     explain_forbidden(grouped, group)
     explain_large_group(group, upper)
-    explain_clique(linked, group, n_clusters)
-    # without must-links this is the answer if it happens to keep the cannot-links; always, it prices the size bounds
+    explain_clique(linked, group, costs.shape[1])
+
+
+def cheapest_partition(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray,
+                       cannot: np.ndarray) -> np.ndarray | None:
+    """`constrained_assignment` of arguments that are in order: labels (n,), or None if no labelling meets all constraints."""
+    group, grouped, linked = _grouped(costs, must, cannot)
+    if np.any(group[cannot[:, 0]] == group[cannot[:, 1]]) or np.isinf(grouped).all(axis=1).any():
+        return None
+    # the answer if it happens to keep the links; if not, it prices the size bounds
     labels = _transport(costs, lower, upper)
-    if labels is not None and (len(must) or np.any(labels[cannot[:, 0]] == labels[cannot[:, 1]])):
-        price = _prices(costs, labels, lower, upper)
-        labels = _linked_program(grouped, weight, lower, upper, linked, price)
-        labels = None if labels is None else labels[group]
-    if labels is None:
-        raise ValueError(minimal_conflict(costs, lower, upper, must, cannot, is_feasible))
-    return labels
+    if labels is None or _keeps(labels, must, cannot):
+        return labels
+    price = _prices(costs, labels, lower, upper)
+    labels = _linked_program(grouped, np.bincount(group), lower, upper, linked, price)
+    return None if labels is None else labels[group]
+
+
+def _keeps(labels: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> bool:
+    same, apart = labels[must], labels[cannot]
+    return bool(np.all(same[:, 0] == same[:, 1]) and np.all(apart[:, 0] != apart[:, 1]))
+
+
+def _grouped(costs: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The must-linked group of every point (n,), the groups' costs (G, C), and the cannot-linked pairs of groups (K, 2)."""
+    group = _contract(must, len(costs))
+    grouped = np.zeros((group.max() + 1, costs.shape[1]))
+    np.add.at(grouped, group, costs)
+    return group, grouped, np.unique(np.sort(group[cannot], axis=1), axis=0)
 
 
 def is_feasible(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> bool:
     """Whether any labelling meets all constraints (only the pattern of +inf in `costs` matters)."""
-    group = _contract(must, len(costs))
+    group, blocked, linked = _grouped(np.where(np.isinf(costs), np.inf, 0.0), must, cannot)
     if np.any(group[cannot[:, 0]] == group[cannot[:, 1]]):
         return False
-    blocked = np.zeros((group.max() + 1, costs.shape[1]))
-    np.add.at(blocked, group, np.where(np.isinf(costs), np.inf, 0.0))
-    linked = np.unique(np.sort(group[cannot], axis=1), axis=0)
     return _integer_program(blocked, np.bincount(group), lower, upper, linked) is not None
 
 

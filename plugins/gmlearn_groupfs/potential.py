@@ -8,7 +8,7 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_groupfs.alternation import assignment_costs
-from gmlearn_groupfs.assignment import check_links, check_sizes, constrained_assignment
+from gmlearn_groupfs.assignment import cheapest_partition, check_links, check_sizes, explain_links
 
 
 class ClusterLoss(gm.Block):
@@ -45,17 +45,26 @@ class ClusterLoss(gm.Block):
             self.constants = np.array([constant for _, constant in parts])
 
     def check(self) -> None:
-        """All points of a clique have the same clusters, as many as there are scores; the constraints can be met."""
-        n_clusters = self.max_states
-        if np.any(self.states != n_clusters):
+        """All points of a clique have the same clusters, as many as there are scores; no constraint plainly contradicts another.
+
+        Whether all links can be kept together is as hard as to colour a graph; that is left to the slave, whose value is inf
+        if they cannot.
+        """
+        if np.any(self.states != self.n_labels):
             raise ValueError(f"{self}: expected the same number of states everywhere, got {np.unique(self.states).tolist()}")
-        if self.costs is not None and self.costs.shape[2] != n_clusters:
-            raise ValueError(f"scores: expected {n_clusters} clusters like the variables' states, got {self.costs.shape[2]}")
+        if self.costs is not None and self.costs.shape[2] != self.n_labels:
+            raise ValueError(f"scores: expected {self.n_labels} clusters like the variables' states, got {self.costs.shape[2]}")
         if len(self):
-            constrained_assignment(np.zeros((self.arity, n_clusters)), self.sizes, self.must_link, self.cannot_link)
+            _, upper = self.bounds
+            explain_links(np.zeros((self.arity, self.n_labels)), upper, self.must_link, self.cannot_link)
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest size of every cluster, int (C,) each."""
+        return check_sizes(self.sizes, self.arity, self.n_labels)
 
     def energy(self, x: np.ndarray, w: Any) -> np.ndarray:
-        lower, upper = check_sizes(self.sizes, self.arity, self.max_states)
+        lower, upper = self.bounds
         size = (x[:, :, None] == np.arange(lower.size)).sum(axis=1)
         kept = np.all((size >= lower) & (size <= upper), axis=1)
         kept &= np.all(x[:, self.must_link[:, 0]] == x[:, self.must_link[:, 1]], axis=1)
@@ -85,17 +94,19 @@ class AssignmentSolver(gm.SlaveSolver):
 
     def minimise(self, block: gm.Block, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
         costs = theta if block.costs is None else theta + block.costs
-        labels = np.empty((len(block), block.arity), np.int64)
+        labels, value = np.zeros((len(block), block.arity), np.int64), np.full(len(block), np.inf)
         for m in range(len(block)):
-            labels[m] = constrained_assignment(costs[m], block.sizes, block.must_link, block.cannot_link)
-        chosen = np.take_along_axis(costs, labels[:, :, None], axis=2).sum(axis=(1, 2))
-        return labels, chosen + block.constants
+            found = cheapest_partition(costs[m], *block.bounds, block.must_link, block.cannot_link)
+            if found is not None:
+                labels[m] = found
+                value[m] = costs[m, np.arange(block.arity), found].sum() + block.constants[m]
+        return labels, value
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
-        scores = rng.normal(size=(2, 5, 3))
-        variables = np.stack([rng.permutation(7)[:5] for _ in range(2)])
-        states = np.full(7, 3)
+        """Bounds alone, a cannot-link alone, and all constraints together; small, for links go to an integer program."""
+        scores = rng.normal(size=(2, 4, 2))
+        variables = np.stack([rng.permutation(5)[:4] for _ in range(2)])
+        states = np.full(5, 2)
         return [(ClusterLoss(variables, scores, (1, 3)).bind(states), {}),
-                (ClusterLoss(variables, None, (0, 4), must_link=[(0, 1)]).bind(states), {}),
-                (ClusterLoss(variables, scores, None, cannot_link=[(0, 1), (2, 4)]).bind(states), {}),
-                (ClusterLoss(variables, scores, (1, 3), [(1, 2)], [(0, 1)]).bind(states), {})]
+                (ClusterLoss(variables[:1], None, None, cannot_link=[(0, 3)]).bind(states), {}),
+                (ClusterLoss(variables[:1], scores[:1], (1, 3), [(1, 2)], [(0, 1)]).bind(states), {})]

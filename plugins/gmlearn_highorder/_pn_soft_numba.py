@@ -1,14 +1,18 @@
 r"""Compiled log-partition of Pn-Potts cliques, in closed form, theta (S, L).
 
 With p_i the members' own label probabilities, :math:`Z = \sum_l e^{-\beta_l} c_l + e^{-\beta_{max}} (1 - \sum_l c_l)` and
-:math:`c_l = \prod_i p_i(l)`. No digits are lost in the bracket: the likeliest constant labelling is taken off 1 by ``expm1``, and
-where that leaves next to nothing the other constant labellings are smaller still.
+:math:`c_l = \prod_i p_i(l)`. No digits are lost in the bracket: the likeliest constant labelling is taken off 1 by ``expm1``;
+where that leaves next to nothing, :math:`1 - \prod_i p_i = \sum_i (1 - p_i)` to first order, summed as logarithms, and the other
+constant labellings are smaller still.
 """
 
 import numpy as np
 from numba import njit
 
 from gmlearn_highorder._cardinality_numba import longest
+
+#: masses below this are summed as logarithms
+TINY = 1e-12
 
 
 @njit(cache=True, nogil=True)
@@ -31,15 +35,36 @@ def log_probabilities(row, temperature, log_p):
 
 
 @njit(cache=True, nogil=True)
-def log_weights(constant, beta, beta_max, temperature, single, own):
-    """log of each label's constant mass and of the mixed mass, both with their costs; the latter is returned."""
+def log_sum(values, skip):
+    """log sum exp of `values`, leaving out the one at `skip`."""
+    high = -np.inf
+    for i in range(len(values)):
+        if i != skip:
+            high = max(high, values[i])
+    if high == -np.inf:
+        return high
+    total = 0.0
+    for i in range(len(values)):
+        if i != skip:
+            total += np.exp(values[i] - high)
+    return high + np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def log_weights(constant, beta, beta_max, temperature, single, own, log_q):
+    """log of each label's constant mass and of the mixed mass, both with their costs; the latter is returned.
+
+    log_q (k,) : log of each member's probability of another label than the likeliest constant one.
+    """
     top = np.argmax(constant)
     rest = -np.expm1(constant[top])
     for l in range(len(constant)):
         if l != top:
             rest -= np.exp(constant[l])
         own[l] = constant[l] - beta[l] / temperature
-    return -np.inf if single or rest <= 0.0 else np.log(rest) - beta_max / temperature
+    if single:
+        return -np.inf
+    return (np.log(rest) if rest > TINY else log_sum(log_q, -1)) - beta_max / temperature
 
 
 @njit(cache=True, nogil=True)
@@ -50,7 +75,7 @@ def log_partition_pn(theta, indptr, beta, beta_max, temperature, value, marginal
     """
     size, k = theta.shape[1], longest(indptr)
     log_p, ahead, own = np.empty((k, size)), np.empty((k + 1, size)), np.empty(size)
-    behind = np.empty(size)
+    behind, log_q = np.empty(size), np.empty(k)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
         k, log_norm = hi - lo, 0.0
@@ -60,7 +85,10 @@ def log_partition_pn(theta, indptr, beta, beta_max, temperature, value, marginal
         for i in range(k - 1, -1, -1):
             for l in range(size):
                 ahead[i, l] = ahead[i + 1, l] + log_p[i, l]
-        mixed = log_weights(ahead[0], beta[m], beta_max[m], temperature, k == 1, own)
+        top = np.argmax(ahead[0])
+        for i in range(k):
+            log_q[i] = log_sum(log_p[i], top)
+        mixed = log_weights(ahead[0], beta[m], beta_max[m], temperature, k == 1, own, log_q[:k])
         high = max(mixed, own.max())
         if high == -np.inf or log_norm == -np.inf:
             value[m], rest[m], chosen[m], marginals[lo:hi] = np.inf, 0.0, 0.0, 0.0
@@ -76,5 +104,6 @@ def log_partition_pn(theta, indptr, beta, beta_max, temperature, value, marginal
             for l in range(size):
                 # x_i = l in a mixed clique: not all others take l
                 unlike = -np.expm1(behind[l] + ahead[i + 1, l])
-                marginals[lo + i, l] = chosen[m, l] + (np.exp(log_p[i, l] + shift) * unlike if unlike > 0.0 else 0.0)
+                log_unlike = np.log(unlike) if unlike > TINY else log_sum(log_q[:k], i)
+                marginals[lo + i, l] = chosen[m, l] + np.exp(log_p[i, l] + shift + log_unlike)
                 behind[l] += log_p[i, l]

@@ -87,6 +87,9 @@ class Cardinality(gm.RaggedBlock):
             return {}
         return {self.weight: np.bincount(self.count(x), weight, self.n_counts).astype(float)}
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        return {} if self.weight is None else {self.weight: np.eye(self.n_counts)[self.count(x)]}
+
 
 class AtMost(Cardinality):
     """Hard constraint: at most `number` (a number or (M,)) members of a clique take `label`."""

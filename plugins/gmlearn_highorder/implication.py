@@ -67,6 +67,9 @@ class Implication(gm.Block):
         broken = self.broken(x)
         return {self.weight: np.asarray((broken if weight is None else broken * weight) @ self.costs)}
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        return {} if self.weight is None else {self.weight: self.broken(x) * self.costs}
+
 
 class ImplicationSlave(gm.SlaveSolver):
     """Implications in O(L): premise or not, conclusion or not, for costs of either sign."""

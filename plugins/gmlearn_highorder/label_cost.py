@@ -72,6 +72,9 @@ class LabelCost(gm.RaggedBlock):
         used = self.used(x) * self.costs
         return {self.weight: used.sum(axis=0) if weight is None else weight @ used}
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        return {} if self.weight is None else {self.weight: self.used(x) * self.costs}
+
 
 class LabelCostSlave(gm.SlaveSolver):
     r"""Label costs over the subsets of labels, the minimum being a facility location problem in L facilities.

@@ -120,6 +120,19 @@ class ListedCosts:
         chosen[np.arange(len(option)), option] = share
         return self.expected_features(chosen, rest)
 
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        if not self.segments():
+            return {}
+        option, share = self.selected(x)
+        rows, found = np.arange(len(option)), {}
+        if self.weight is not None:
+            own = self.inputs if self.inputs.ndim == 2 else self.inputs[rows, option]
+            found[self.weight] = np.zeros((len(option), self.n_options, self.inputs.shape[-1]))
+            found[self.weight][rows, option] = share[:, None] * own
+        if self.weight_other is not None:
+            found[self.weight_other] = (1.0 - share) * self.other
+        return found
+
     def expected_features(self, chosen: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:
         """Features where options have the shares `chosen` (M, J) and everything else `rest` (M,)."""
         found = {}

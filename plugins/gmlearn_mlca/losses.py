@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance
+from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance, small_problem
 
 
 class PartitionLoss(gm.Loss):
@@ -26,3 +26,8 @@ class PartitionLoss(gm.Loss):
         energies = [b for b in crf.blocks if isinstance(b, KMeansEnergy)]
         cliques = np.split(energies[0].members, energies[0].indptr[1:-1]) if energies else [np.arange(crf.n_vars)]
         return [PartitionDistance(cliques, np.concatenate([truth[c] for c in cliques]))]
+
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Loss, gm.CRF, np.ndarray]]:
+        """Two datasets in one model, and a model without a k-means energy."""
+        return [(cls(), *small_problem(rng)), (cls(), gm.CRF(5, 3), rng.integers(0, 3, 5))]

@@ -63,6 +63,15 @@ class KMeansEnergy(gm.RaggedBlock):
         for start, stop in zip(self.indptr[:-1], self.indptr[1:]):
             yield x[start:stop], self.rows[start:stop]
 
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """One dataset, and two of different sizes."""
+        made = []
+        for cliques, k in (([[1, 3, 0, 2]], 3), ([[4, 0, 1], [2, 3, 5, 6]], 2)):
+            block = cls(cliques, rng.normal(size=(sum(map(len, cliques)), 2)))
+            made.append((block.bind(np.full(7, k)), {block.weight: rng.normal(size=(2, 2))}))
+        return made
+
 
 class PartitionDistance(gm.RaggedBlock):
     r"""-Delta = -||C(x) - C||^2 to given partitions C, with the sign already turned for loss-augmented minimisation.
@@ -87,6 +96,20 @@ class PartitionDistance(gm.RaggedBlock):
         from gmlearn_mlca.metrics import delta_loss
 
         return np.array([-delta_loss(x[a:b], self.truth[a:b]) for a, b in zip(self.indptr[:-1], self.indptr[1:])])
+
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """Datasets of different sizes; three clusters and two."""
+        return [(cls([[1, 3, 0, 2], [4, 5, 6]], rng.integers(0, k, 7)).bind(np.full(7, k)), {}) for k in (3, 2)]
+
+
+def small_problem(rng: np.random.Generator) -> tuple[gm.CRF, np.ndarray]:
+    """For checks: a model of two datasets in two dimensions, and a partition of each into two clusters near the data."""
+    truth = np.array([0, 1, 0, 1, 0, 1, 1])
+    rows = np.where(truth == 0, -1.0, 1.0)[:, None] * [1.0, 0.0] + 0.5 * rng.normal(size=(7, 2))
+    crf = gm.CRF(len(truth), 2)
+    crf.add(KMeansEnergy([np.arange(4), np.arange(4, 7)], rows))
+    return crf, truth
 
 
 def check_clusters(block: gm.RaggedBlock) -> None:

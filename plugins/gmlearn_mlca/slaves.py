@@ -9,7 +9,7 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_mlca.assign import kmeans_labels
-from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance, orthonormal_indicator
+from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance, orthonormal_indicator, small_problem
 from gmlearn_mlca.spectral import ReducedDataset, SpectralMinimum, spectral_minimum
 
 
@@ -46,7 +46,7 @@ class SpectralGroup(gm.SlaveGroup):
 
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
         """-X'ChatX summed over the datasets."""
-        return {self.energy.weight: -sum(s.features for s in result.labels)}
+        return {self.energy.weight: -sum((s.features for s in result.labels), np.zeros(self.energy.rows.shape[1:] * 2))}
 
     def take(self, index: np.ndarray) -> SpectralGroup:
         index = np.atleast_1d(np.arange(self.n)[index])
@@ -110,3 +110,14 @@ class SpectralDecomposition(gm.Decomposition):
                        or not np.array_equal(truths[0].indptr, energies[0].indptr)):
             raise ValueError("decomposition 'spectral': the loss must be over the same datasets as the energy")
         return SpectralSlaves(crf, SpectralGroup(energies[0], truths[0] if truths else None))
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
+        """The energy alone and with a loss, under a metric and under a matrix that is none."""
+        made = []
+        for _ in range(2):
+            crf, truth = small_problem(rng)
+            factor = rng.normal(size=(2, 2))
+            augmented = crf.copy()
+            augmented.add(PartitionDistance(np.split(np.arange(7), [4]), truth))
+            made += [(crf, {"metric": factor @ factor.T}), (augmented, {"metric": factor})]
+        return made

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_mlca.potentials import KMeansEnergy
+from gmlearn_mlca.potentials import KMeansEnergy, small_problem
 from gmlearn_mlca.statistics import PartitionStatistics
 
 
@@ -22,11 +23,16 @@ class ClosedForm(gm.Trainer):
 
     def train(self, samples: Sequence[gm.Sample], options: gm.TrainingOptions) -> gm.TrainedModel:
         weights = closed_form_weights(samples)
-        options.loss = "partition" if options.loss == "hamming" else options.loss
+        if options.loss == "hamming":
+            options = dataclasses.replace(options, loss="partition")
         objective = gm.build_objective(samples, options)
         w = objective.layout.join(weights)
         value = objective.value(w, objective.vertices(w))
         return gm.TrainedModel(weights, value, settings={"method": self.name}, seed=options.seed, status="closed form")
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[list[gm.Sample], dict[str, Any]]]:
+        """Three samples of two small datasets each."""
+        return [([gm.Sample(*small_problem(rng)) for _ in range(3)], {"loss": "partition", "regularizer": gm.L2(0.1)})]
 
 
 def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ class SoftassignSolver(gm.SlaveSolver):
     """
 
     name = "softassign"
+    soft_exact = False
 
     def refuses(self, block: gm.Block) -> str | None:
         return None if isinstance(block, Assignment) else "not an assignment potential"
@@ -51,13 +52,16 @@ class SoftassignSolver(gm.SlaveSolver):
     def log_partition(self, block, theta, w, temperature):
         """Soft minima (M,), marginals (M, k, L) and features (none) at a positive temperature."""
         gm.check_number("temperature", temperature, low=0.0, strict=True)
-        _, arity, size = theta.shape
         _, minimum = self.minimise(block, theta, w)
-        soft = softassign(finite_costs(theta, temperature), temperature)
-        # the slack row stands for L - k equal rows: undo their permutations, and their joint entropy
-        left_over = size - arity
-        value = soft.value + temperature * (gammaln(left_over + 1) - xlogy(left_over, left_over))
-        return np.where(np.isfinite(minimum), value, np.inf), soft.plan, {}
+        value, marginals = np.full(len(theta), np.inf), np.zeros(theta.shape)
+        # labels that pad a clique to the widest of its block are not there to be taken: one width at a time
+        widths = block.states.max(axis=1)
+        for size in np.unique(widths):
+            alike = np.flatnonzero((widths == size) & np.isfinite(minimum))
+            soft = softassign(finite_costs(theta[alike, :, :size], temperature), temperature)
+            value[alike] = soft.value + temperature * _slack_entropy(int(size) - block.arity)
+            marginals[alike, :, :size] = soft.plan
+        return value, marginals, {}
 
     def examples(self, rng):
         """Square, rectangular and mixed cliques."""
@@ -68,10 +72,19 @@ class SoftassignSolver(gm.SlaveSolver):
         return made
 
 
+def _slack_entropy(left_over: int) -> float:
+    """What the slack row, which stands for `left_over` equal rows, counts too much: their permutations and joint entropy."""
+    return float(gammaln(left_over + 1) - xlogy(left_over, left_over))
+
+
 def finite_costs(theta: np.ndarray, temperature: float) -> np.ndarray:
-    """`theta` with inf replaced by a cost so high that its share exp(-cost / temperature) is zero in floating point."""
+    """`theta` (M, k, L) with inf replaced by a cost so high that its share exp(-cost / temperature) is zero in floating point.
+
+    The cost is each clique's own, so that no clique's answer depends on the others.
+    """
     finite = np.isfinite(theta)
     if finite.all():
         return theta
-    low, high = theta.min(where=finite, initial=0.0), theta.max(where=finite, initial=0.0)
+    low = theta.min(axis=(1, 2), where=finite, initial=0.0, keepdims=True)
+    high = theta.max(axis=(1, 2), where=finite, initial=0.0, keepdims=True)
     return np.where(finite, theta, high + (theta.shape[2] + 1) * (high - low) + 800 * temperature)

@@ -180,43 +180,59 @@ def test_model_loss_and_slaves_agree_on_every_assignment(seed):
         assert tuple(labels) in consistent
 
 
-@pytest.mark.parametrize("seed", range(3))
+def binary_model(costs, rows, clusters, alpha):
+    """The paper's x_pq in high-order blocks by name: an exactly-one for each of `rows`, its implications, counts of exemplars."""
+    n = len(costs)
+    crf = gm.CRF(n * n, 2)
+    crf.add_unary(np.stack([np.zeros(n * n), costs.ravel()], axis=1))
+    if len(rows):
+        crf.add("exactly_one", cliques=[p * n + np.arange(n) for p in rows])
+        crf.add("implication", pairs=[(p * n + q, q * n + q) for p in rows for q in range(n) if q != p])
+    if len(clusters):
+        crf.add("cardinality", cliques=[c * n + c for c in clusters], costs=-alpha * np.abs(1.0 - np.arange(n + 1)))
+    return crf
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_explicit_binary_model_has_the_same_energies_bounds_and_slave_minima(seed):
-    """N = 3: the paper's binary variables x_pq with unaries and dense tables, against the specialised slaves."""
+    """N = 3 against the specialised slaves: every labelling, every slave at random multipliers, and the bounds."""
     n = 3
     slaves, w, dual, _ = problem(seed + 20, n)
+    constant, everyone = -slaves.beta * n, np.arange(n)
+    clusters = [np.flatnonzero(slaves.cluster == slaves.cluster[c[0]]) for c in slaves.groups[1].members_of]
     ubar = dual.prepared[0].copy()
     np.fill_diagonal(ubar, slaves.unary(w))
-    crf = gm.CRF(np.full(n * n, 2))
-    crf.add_unary(np.stack([np.zeros(n * n), ubar.ravel()], axis=1))
-    configurations = np.array(list(product((0, 1), repeat=n)))
-    exactly_one = np.where(configurations.sum(axis=1) == 1, 0.0, np.inf).reshape((2,) * n)
-    crf.add("table", variables=[[p * n + q for q in range(n)] for p in range(n)], tables=exactly_one)
-    pairs = [(p * n + q, q * n + q) for p in range(n) for q in range(n) if p != q]
-    crf.add("table", variables=pairs, tables=np.array([[0.0, 0.0], [np.inf, 0.0]]))
-    members = [np.flatnonzero(slaves.cluster == c) for c in range(slaves.cluster.max() + 1)]
-    for c in members:
-        count = np.array(list(product((0, 1), repeat=len(c)))).sum(axis=1)
-        crf.add("table", variables=[[q * n + q for q in c]], tables=(-slaves.alpha * np.abs(1.0 - count)).reshape((2,) * len(c)))
+
+    explicit = binary_model(ubar, everyone, clusters, slaves.alpha)
     energies = {}
     for bits in product((0, 1), repeat=n * n):
-        energy = crf.energy(np.array(bits)) - slaves.beta * n
+        energy = explicit.energy(np.array(bits)) + constant
         if np.isfinite(energy):
             energies[tuple(np.array(bits).reshape(n, n).argmax(axis=1))] = energy
     assert set(energies) == {tuple(x) for x in assignments(n)}
     for x, energy in energies.items():
         assert energy == pytest.approx(slaves.crf.energy(np.array(x), w))
-    assert dual.round().bound <= min(energies.values()) + 1e-9
-    theta = (dual.share + dual.lam)[:n * n].reshape(n, n)
-    minima = dual.round().results[0].value
-    for p in range(n):  # the slave of p as a binary model of its own
-        part = gm.CRF(np.full(n * n, 2))
-        costs = np.zeros((n, n))
-        costs[p] = ubar[p]
-        costs[np.arange(n), np.arange(n)] = theta[p]
-        part.add_unary(np.stack([np.zeros(n * n), costs.ravel()], axis=1))
-        part.add("table", variables=[[p * n + q for q in range(n)]], tables=exactly_one)
-        implied = [(p * n + q, q * n + q) for q in range(n) if q != p]
-        part.add("table", variables=implied, tables=np.array([[0.0, 0.0], [np.inf, 0.0]]))
-        best = min(part.energy(np.array(bits)) for bits in product((0, 1), repeat=n * n))
-        assert minima[p] == pytest.approx(best)
+
+    theta, current = dual.share + dual.lam, dual.round()
+    points, counts = (theta[part] for part in slaves.slices)
+    minima = []
+    for p in range(n):  # what no other slave holds, and this slave's share of the exemplars
+        costs = np.where(everyone[:, None] == p, ubar, 0.0)
+        np.fill_diagonal(costs, points[p * n:(p + 1) * n])
+        minima.append(gm.testing.brute_force(binary_model(costs, [p], [], 0.0))[1])
+    assert current.results[0].value == pytest.approx(np.array(minima))
+    costs = np.zeros((n, n))
+    costs[slaves.groups[1].coords, slaves.groups[1].coords] = counts
+    by_cluster = [gm.testing.brute_force(binary_model(np.where(np.isin(everyone, c), costs, 0.0), [], [c], slaves.alpha))[1]
+                  for c in clusters]
+    assert current.results[1].value == pytest.approx(np.array(by_cluster))
+    assert current.bound == pytest.approx(sum(minima) + sum(by_cluster) + constant)
+    alone = gm.decompose(binary_model(costs, [], clusters, slaves.alpha), "per-clique")  # the slave of the high-order plugin
+    assert gm.Dual(alone, {}).round().bound == pytest.approx(sum(by_cluster))
+
+    minimum = min(energies.values())
+    best = gm.solve(explicit, solver="dual-subgradient", max_iter=1500)
+    special = gm.solve(slaves.crf, w, solver="dual-subgradient", max_iter=1500)
+    assert best.bound + constant == pytest.approx(special.bound, abs=1e-5)
+    assert best.energy + constant == pytest.approx(minimum) and special.energy == pytest.approx(minimum)
+    assert max(best.bound + constant, special.bound) <= minimum + 1e-9

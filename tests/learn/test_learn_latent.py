@@ -1,0 +1,112 @@
+"""Hidden labels: completions lower the objective, respect what is observed, and come from any solver or a closed form."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learn_cases import KINDS, objective_of, random_point, random_problem, ring_samples, true_hinge
+
+import gmlearn as gm
+from gmlearn.learn.completion import complete_all
+from gmlearn.testing.brute_force import energy_table
+
+seeds = st.integers(0, 10**6)
+FEW = settings(deadline=None, max_examples=20)
+
+
+@FEW
+@given(seeds, st.sampled_from(KINDS), st.sampled_from(["auto", "exact", "icm"]))
+def test_the_objective_never_increases_across_a_completion(seed, kind, solver):
+    rng = np.random.default_rng(seed)
+    samples, options = random_problem(rng, kind, 2, latent=True)
+    objective = objective_of(samples, options)
+    complete_all(objective, np.zeros(objective.layout.size), "exact", 0, first=True)
+    w, lams = random_point(rng, objective)
+    vertices = objective.vertices(w, lams)
+    before = objective.value(w, vertices)
+    drop = complete_all(objective, w, solver, 0, first=False)
+    assert drop >= 0.0
+    assert objective.value(w, vertices) == pytest.approx(before - drop, abs=1e-9)
+    for state in objective.states:
+        observed = state.sample.observed
+        np.testing.assert_array_equal(state.truth[observed], state.sample.labels[observed])
+        if solver == "exact":
+            table = energy_table(state.sample.crf.clamp(state.sample.labels, observed), objective.layout.split(w))
+            assert state.truth_energy(w) == pytest.approx(table.min(), abs=1e-8)
+
+
+@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient", "stochastic", "incremental", "cutting-plane"])
+def test_training_with_hidden_labels(optimizer):
+    samples = ring_samples(0, hidden=True)
+    model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=20, completion_every=4, tol=-1)
+    drops = np.array(model.history.completion)
+    assert np.isfinite(drops[::4]).all() and np.isnan(drops[1::4]).all() and np.nanmin(drops) >= 0.0
+    assert len(model.completions) == len(samples)
+    for sample, labels in zip(samples, model.completions):
+        np.testing.assert_array_equal(labels[sample.observed], np.asarray(sample.labels)[sample.observed])
+    assert model.objective < model.history.evaluated()[0]
+
+
+def latent_hinge(samples, weights, regularizer):
+    """R + sum_k c_k [min over hidden E - min (E - Delta)] by enumeration: what the reported objective bounds from above."""
+    objective = objective_of(samples, {"regularizer": regularizer})
+    w = objective.layout.join(weights)
+    total = objective.prior.value(w)
+    for state in objective.states:
+        table = energy_table(state.sample.crf.clamp(state.sample.labels, state.sample.observed), objective.layout.split(w))
+        state.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
+        total += state.weight * true_hinge(state, w)[0]
+    return total
+
+
+@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient"])
+def test_the_reported_objective_bounds_the_latent_hinge_at_the_returned_weights(optimizer):
+    for seed in range(5):
+        samples = ring_samples(seed, n=3, hidden=True)
+        model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=23, completion_every=3, tol=-1)
+        assert model.objective >= latent_hinge(samples, model.weights, gm.L2(0.1)) - 1e-9
+
+
+def test_frequent_completions_do_not_make_the_reported_objective_too_low():
+    """With large steps the objective even turned negative, and the initial weights were returned as the best ones."""
+    samples = ring_samples(0, n=2, hidden=True)
+    model = gm.train(samples, optimizer="subgradient", step=1.0, regularizer=gm.L2(0.02), max_iter=16, completion_every=1, tol=-1)
+    assert model.objective >= latent_hinge(samples, model.weights, gm.L2(0.02)) - 1e-9
+
+
+def test_labels_of_hidden_variables_are_not_looked_at():
+    samples = ring_samples(2, hidden=True)
+    wild = [gm.Sample(s.crf, np.where(s.hidden, 99, s.labels), s.hidden, s.weight) for s in samples]
+    a, b = (gm.train(given, max_iter=10, completion_every=2) for given in (samples, wild))
+    for name in a.weights:
+        np.testing.assert_array_equal(a.weights[name], b.weights[name])
+
+
+def test_a_completion_of_the_samples_own_is_used():
+    samples, seen = ring_samples(2, hidden=True), []
+
+    def fill(sample, weights):
+        seen.append(sorted(weights))
+        return np.where(sample.hidden, 1, sample.labels)
+
+    given_ = [gm.Sample(s.crf, s.labels, s.hidden, s.weight, completion=fill) for s in samples]
+    model = gm.train(given_, max_iter=4, completion_every=2)
+    assert seen and seen[0] == ["pair", "u"]
+    for sample, labels in zip(samples, model.completions):
+        assert (labels[np.asarray(sample.hidden)] == 1).all()
+
+
+@pytest.mark.parametrize("answer, message", [
+    (np.zeros(3, int), r"samples\[0\].completion: expected labels of shape \(6,\), got \(3,\)"),
+    (np.full(6, 9), "labels: variable 0")])
+def test_a_completion_that_returns_nonsense_is_refused(answer, message):
+    sample = ring_samples(2, hidden=True)[0]
+    with pytest.raises(ValueError, match=message):
+        gm.train([gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: answer)], max_iter=2)
+
+
+def test_a_completion_that_changes_observed_labels_is_refused():
+    sample = ring_samples(2, hidden=True)[0]
+    wrong = (np.asarray(sample.labels) + 1) % 3
+    with pytest.raises(ValueError, match=r"samples\[0\].completion"):
+        gm.train([gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: wrong)], max_iter=2)

@@ -1,0 +1,133 @@
+"""All optimisers minimise one F: they agree, and the cutting planes certify."""
+
+import numpy as np
+import pytest
+from learn_cases import KINDS, chain_samples, random_problem, ring_samples
+
+import gmlearn as gm
+
+
+def certified(samples, options, tol=1e-6, **settings):
+    return gm.train(samples, optimizer="cutting-plane", tol=tol, max_iter=300, **options, **settings)
+
+
+@pytest.mark.parametrize("kind, slack", [*((k, "n") for k in KINDS), ("loopy", "1")])
+def test_cutting_planes_certify(kind, slack):
+    samples, options = random_problem(np.random.default_rng(5), kind, 3, 2)
+    model = certified(samples, options, slack=slack)
+    bound = model.history.bound[-1]
+    assert "certified" in model.status
+    assert bound - 1e-7 <= model.objective <= bound + 1e-6 * model.objective + 1e-12
+    assert np.all(np.diff(model.history.bound) >= -1e-12)
+
+
+def test_exact_oracle_gives_the_true_hinge_and_is_never_above_the_relaxed_one():
+    from learn_cases import objective_of, true_hinge
+
+    samples, options = random_problem(np.random.default_rng(1), "loopy", 3, 3, loss=gm.Hamming())
+    exact, relaxed = (certified(samples, options, oracle=oracle) for oracle in ("exact", "relaxed"))
+    objective = objective_of(samples, options)
+    w = objective.layout.join(exact.weights)
+    value = objective.prior.value(w) + sum(s.weight * true_hinge(s, w)[0] for s in objective.states)
+    assert exact.objective == pytest.approx(value, rel=1e-6)
+    assert exact.objective <= relaxed.objective + 1e-7
+
+
+def test_dropped_constraints_do_not_spoil_the_certificate():
+    samples, options = random_problem(np.random.default_rng(2), "loopy", 3, 3, loss=gm.Hamming())
+    reference = certified(samples, options)
+    assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
+def test_first_order_methods_reach_the_certified_optimum(optimizer):
+    samples, options = random_problem(np.random.default_rng(3), "loopy", 2, 3, loss=gm.Hamming())
+    reference = certified(samples, options)
+    model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["tree", "loopy", "hard", "cardinality", "pn_potts"])
+def test_bcfw_reaches_the_certified_optimum(kind):
+    samples, options = random_problem(np.random.default_rng(0), kind, 3, 2, loss=gm.Hamming())
+    reference = certified(samples, options)
+    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=300, **options)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+
+
+def test_bcfw_does_not_stall_on_high_order_grids():
+    """All 3x3 Pn-Potts cliques of a grid at given weights: the stochastic subgradient must not be the better one."""
+    rng = np.random.default_rng(0)
+    cliques = gm.grid_cliques(20, 20, 3, 3)
+    truth = np.kron(rng.integers(0, 5, (4, 4)), np.ones((5, 5), int)).ravel()
+    unary = rng.normal(size=(400, 5))
+    unary[np.arange(400), truth] -= 0.3
+    crf = gm.CRF(400, 5).add_unary(unary)
+    crf.add("pn_potts", cliques=cliques, features=rng.normal(size=(len(cliques), 5, 2)), weight="pn")
+    problem = dict(samples=[gm.Sample(crf, truth)], constraints={"pn": gm.Fixed(np.tile([-1.0, -0.5], (5, 1)))}, tol=-1)
+    bcfw = gm.train(optimizer="bcfw", max_iter=150, **problem)
+    stochastic = gm.train(optimizer="stochastic", max_iter=400, **problem)
+    assert bcfw.objective <= stochastic.objective * 1.02
+
+
+PRIORS = [(gm.L2(0.3), None), (gm.ElasticNet(0.3, 0.1), None), (gm.L2(0.2), gm.NonNegative()), (gm.L2(0.2), gm.Box(-0.4, 0.3)),
+          ({"u": gm.L2(0.1), "pair": gm.L1(0.2)}, None), ({"u": gm.GroupL2(0.1), "pair": gm.L2(0.2)}, None),
+          (gm.L2(0.2), {"pair": gm.Fixed(np.array([-1.0, 0, 0, -1, 0, -1]))}), (gm.L2(0.2), {"pair": gm.Simplex(0.5)})]
+
+
+@pytest.mark.parametrize("number", range(len(PRIORS)))
+def test_bcfw_agrees_with_the_cutting_planes_for_every_prior(number):
+    regularizer, constraints = PRIORS[number]
+    problem = dict(samples=chain_samples(3, n=4), regularizer=regularizer, constraints=constraints)
+    reference = gm.train(optimizer="cutting-plane", tol=1e-7, max_iter=300, **problem)
+    model = gm.train(optimizer="bcfw", tol=-1, max_iter=500, **problem)
+    assert "certified" in reference.status
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3) + 1e-9
+
+
+@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient"])
+def test_a_users_projection_is_respected(optimizer):
+    """The ball |w| <= 1/2, known by its projection only."""
+    ball = gm.Projection(lambda w: w / max(1.0, 2 * np.linalg.norm(w)))
+    model = gm.train(chain_samples(), optimizer=optimizer, regularizer=gm.L2(0.01), constraints=ball, max_iter=30)
+    assert all(np.linalg.norm(v) <= 0.5 + 1e-9 for v in model.weights.values())
+
+
+def test_reported_objective_holds_at_the_returned_weights():
+    """F(w, lambda) >= the optimum over lambda at the same w, which the cutting planes with frozen weights give."""
+    samples = ring_samples(1)
+    model = gm.train(samples, optimizer="bcfw", regularizer=gm.L2(0.2), max_iter=60)
+    frozen = {name: gm.Fixed(value) for name, value in model.weights.items()}
+    at_w = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.2), constraints=frozen, tol=1e-7, max_iter=50)
+    assert model.objective >= at_w.objective - 1e-7
+    assert model.objective <= at_w.objective * 1.02
+
+
+def test_sample_weights_multiply_the_hinge():
+    samples = chain_samples(2, n=3)
+    doubled = [gm.Sample(s.crf, s.labels, weight=2 * s.weight) for s in samples]
+    repeated = gm.train(samples + samples, optimizer="cutting-plane", tol=1e-8)
+    assert gm.train(doubled, optimizer="cutting-plane", tol=1e-8).objective == pytest.approx(repeated.objective, rel=1e-6)
+
+
+def test_initial_weights_are_used_and_checked():
+    samples = chain_samples()
+    good = gm.train(samples, regularizer=gm.L2(0.1), max_iter=60)
+    warm = gm.train(samples, regularizer=gm.L2(0.1), weights=good.weights, max_iter=1)
+    cold = gm.train(samples, regularizer=gm.L2(0.1), max_iter=1)
+    assert warm.objective < cold.objective
+    with pytest.raises(ValueError, match=r"weights\['u'\]: expected shape \(3, 3\), got \(2, 2\)"):
+        gm.train(samples, weights={"u": np.zeros((2, 2)), "pair": np.zeros(6)})
+
+
+def test_the_oracle_is_never_called_only_to_log(monkeypatch):
+    """A pass of bcfw minimises every slave once, whether it reports F or not."""
+    from gmlearn.slaves.forest import ForestGroup
+
+    calls = []
+    original = ForestGroup.solve
+    monkeypatch.setattr(ForestGroup, "solve", lambda self, *a: calls.append(self.n) or original(self, *a))
+    samples = ring_samples(0)
+    per_pass = []
+    gm.train(samples, optimizer="bcfw", max_iter=12, tol=-1, callbacks=[lambda *a: per_pass.append(sum(calls)) and None])
+    assert np.ptp(np.diff([0, *per_pass])) == 0
