@@ -145,9 +145,10 @@ class Block(ABC):
         configurations = np.indices((size,) * arity).reshape(arity, -1).T
         clique = np.repeat(np.arange(len(self)), len(configurations))
         x = np.tile(configurations, (len(self), 1))
-        possible = (x < self.states[clique]).all(axis=1)
+        possible = (x < self.member_states.reshape(-1, max(arity, 1))[clique]).all(axis=1)
         values = np.full(len(x), np.inf)
-        values[possible] = self.take(clique[possible]).energy(x[possible], w)
+        part = self.take(clique[possible])
+        values[possible] = part.energy(part.shape_members(x[possible].ravel()), w)
         return values.reshape((len(self),) + (size,) * arity)
 
     def pairwise(self, w: Weights) -> PairwiseForm:
@@ -247,17 +248,7 @@ class RaggedBlock(Block):
         sizes = self.sizes
         if len(sizes) and (sizes != sizes[0]).any():
             raise ValueError(f"{self}: cliques of different sizes have no common table; take cliques of one size")
-        if self.table_size() * len(self) > MAX_TABLE_ENTRIES:
-            raise ValueError(f"{self}: a dense table would have {self.table_size() * len(self):.3g} entries "
-                             f"(limit {MAX_TABLE_ENTRIES})")
-        size, arity = self.max_states, self.arity
-        configurations = np.indices((size,) * arity).reshape(arity, -1).T
-        clique = np.repeat(np.arange(len(self)), len(configurations))
-        x = np.tile(configurations, (len(self), 1))
-        possible = (x < self.states.reshape(-1, max(arity, 1))[clique]).all(axis=1)
-        values = np.full(len(x), np.inf)
-        values[possible] = self.take(clique[possible]).energy(x[possible].ravel(), w)
-        return values.reshape((len(self),) + (size,) * arity)
+        return super().table(w)
 
 
 #: how compiled kernels may treat the costs of an edge

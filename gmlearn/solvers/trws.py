@@ -145,7 +145,7 @@ def run_trws(problem: Problem, messages: PairwiseMessages | GridMessages, polish
         stalled = len(recent) > stall[0] and bound - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12)
         if k + 1 == next_decode or stalled:
             next_decode *= 3
-            polisher(problem, messages.decode(), "TRW-S")
+            problem.offer(messages.decode(), "TRW-S")  # polished at the end
             stalled = stalled and bound - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12)
         problem.log()
         if problem.stop() or stalled:
