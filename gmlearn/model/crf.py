@@ -188,17 +188,20 @@ class CRF:
         costs = self.unary.copy()
         for block in self.unary_blocks:
             slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
-            np.add.at(costs, slots, block.costs(w))
+            if block.distinct:
+                costs[slots] += block.costs(w)
+            else:
+                np.add.at(costs, slots, block.costs(w))
         return costs
 
     def unary_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
         """The gradient of <marginals, unary_costs(w)> in w; marginals (n_coords,)."""
-        layout = self.layout
-        flat = np.zeros(layout.size)
+        total: dict[str, np.ndarray] = {}
         for block in self.unary_blocks:
             slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
-            layout.join(block.expected_features(marginals[slots]), flat)
-        return layout.split(flat)
+            for name, value in block.expected_features(marginals[slots]).items():
+                total[name] = total.get(name, 0.0) + value
+        return total
 
     @property
     def unary_blocks(self) -> list[Unary]:

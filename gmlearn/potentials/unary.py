@@ -23,6 +23,8 @@ class Unary(Block):
 
     name = "unary"
     per_clique = ("inputs",)
+    #: is every variable named once only? known once bound
+    distinct = False
 
     def __init__(self, features: Any, weight: str = "unary", variables: Any = None):
         self.inputs = check_array("Unary.features", features, ndim=(2, 3))
@@ -38,6 +40,7 @@ class Unary(Block):
             raise ValueError(f"{self}: all variables of one Unary block must have the same number of states; add one for each")
         if self.inputs.ndim == 3 and len(self) and self.inputs.shape[1] != self.max_states:
             raise ValueError(f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}")
+        self.distinct = len(np.unique(self.members)) == len(self)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         n_features = self.inputs.shape[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,23 +86,40 @@ class ForestGroup(SlaveGroup):
 
     def _edge_labels(self, labels: np.ndarray) -> np.ndarray:
         """Labels (E, 2) of the edges' ends from slot labels (S,)."""
+        return labels[self._end_slots]
+
+    @cached_property
+    def _end_slots(self) -> np.ndarray:
+        """int (E, 2): the slots of the edges' ends."""
         ends = np.zeros((len(self.edges), 2), np.int64)
         child = np.flatnonzero(self.parent >= 0)
         flip = self.child_first[child].astype(np.int64)
-        ends[self.pedge[child], 1 - flip] = labels[child]
-        ends[self.pedge[child], flip] = labels[self.parent[child]]
+        ends[self.pedge[child], 1 - flip] = child
+        ends[self.pedge[child], flip] = self.parent[child]
         return ends
+
+    @cached_property
+    def _by_tree(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For every block (order, first, trees): its edges tree by tree, where each tree begins, and which it is."""
+        found, begin = [], 0
+        for block in self.blocks:
+            tree = self.tree[begin:begin + len(block)]
+            order = np.argsort(tree, kind="stable")
+            trees, first = np.unique(tree[order], return_index=True)
+            found.append((order, first, trees))
+            begin += len(block)
+        return found
 
     def slave_features(self, result: SlaveResult) -> Features | None:
         ends, begin = self._edge_labels(result.labels), 0
         total: Features = {}
-        for block in self.blocks:
+        for block, (order, first, trees) in zip(self.blocks, self._by_tree):
             found = block.clique_features(ends[begin:begin + len(block)])
             if found is None:
                 return None
             for name, value in found.items():
                 total.setdefault(name, np.zeros((self.n, *value.shape[1:])))
-                np.add.at(total[name], self.tree[begin:begin + len(block)], value)
+                total[name][trees] += np.add.reduceat(value[order], first, axis=0)
             begin += len(block)
         return total
 
