@@ -48,7 +48,7 @@ class Auto(MapSolver):
         in_reach = patient and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, **WIDE) is not None
         dual = ascend(problem, share=0.1 if in_reach else 0.4)
         problem.notes.append("dual ascent, the model has cycles")
-        if problem.closed or problem.time_left <= 0:
+        if problem.stop():
             return
         if self._has_tables(crf):
             self._finish(problem, dual, in_reach)
