@@ -55,9 +55,25 @@ def run_synthetic(run: gm.Run) -> None:
 
 
 def _methods(seed: int) -> dict[str, Any]:
-    return {"MLCA": MLCA(random_state=seed), "Euclid": None, "LDA": LinearDiscriminantAnalysis(),
-            "KISSME": KISSME(random_state=seed), "XQDA": XQDA(random_state=seed), "ITML": ITML(random_state=seed),
-            "SpectralMetric": SpectralMetric(random_state=seed)}
+    found = {"MLCA": MLCA(random_state=seed), "Euclid": None, "LDA": LinearDiscriminantAnalysis(),
+             "KISSME": KISSME(random_state=seed), "XQDA": XQDA(random_state=seed), "ITML": ITML(random_state=seed),
+             "SpectralMetric": SpectralMetric(random_state=seed)}
+    return found | _metric_learn(seed)
+
+
+def _metric_learn(seed: int) -> dict[str, Any]:
+    """NCA of the package metric-learn, where it is installed and runs with the scikit-learn at hand."""
+    try:
+        import metric_learn
+    except ImportError:
+        return {}
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    try:
+        metric_learn.NCA(max_iter=1).fit(X, np.repeat([0, 1, 2], 4))
+    except (TypeError, ValueError, AttributeError) as error:  # older releases call what scikit-learn no longer has
+        warnings.warn(f"metric-learn is installed but does not run here: {error}", stacklevel=2)
+        return {}
+    return {"NCA (metric-learn)": metric_learn.NCA(random_state=seed)}
 
 
 def _fit_seconds(method: Any, X: np.ndarray, y: np.ndarray) -> float:
@@ -70,8 +86,8 @@ def _fit_seconds(method: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def _partition(method: Any, X: np.ndarray, k: int, seed: int) -> np.ndarray:
-    """The method's own partition; plain k-means without a method, and after LDA's projection."""
-    if method is None or isinstance(method, LinearDiscriminantAnalysis):
+    """The method's own partition; plain k-means without a method, and after a projection that is no clusterer."""
+    if method is None or isinstance(method, LinearDiscriminantAnalysis) or not hasattr(method, "predict"):
         return kmeans_labels(X if method is None else method.transform(X), k, 10, seed)
     return method.predict(X)
 
