@@ -25,10 +25,12 @@ _EXPORTS: dict[str, str] = {
         "gmlearn.solvers": "solve MapSolver Problem Result Status SolverRefusal",
         "gmlearn.losses": "Loss Hamming WeightedHamming LabelDistance NoLoss",
         "gmlearn.learn": (
-            "train Sample TrainedModel TrainingHistory TrainingOptions Trainer Optimizer PassReport Objective build_objective load "
+            "train Sample LazySamples TrainedModel TrainingHistory TrainingOptions Trainer Optimizer PassReport Objective "
+            "build_objective load "
             "Regularizer NoRegularizer L1 L2 ElasticNet GroupL2 ConvexSet Box NonNegative Simplex Fixed Projection"
         ),
-        "gmlearn.io": "read write read_evidence read_weights FileFormat FormatError",
+        "gmlearn.parallel": "Executor make_executor",
+        "gmlearn.io": "read write read_evidence read_weights read_sample write_sample FileFormat FormatError",
         "gmlearn.experiments": "Experiment Run",
         "gmlearn._utils.progress": "progress",
         "gmlearn._utils.files": "atomic_write",

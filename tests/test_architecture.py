@@ -20,6 +20,8 @@ EXCEPTIONS = {
     ("cli/check.py", "testing"): "`gmlearn check` runs the conformance kit",
     ("testing/door.py", "builtin"): "the kit checks the built-in parts by the plugin's name, like any plugin's",
 }
+#: pickled bytes travel between this process and workers that it started or was told to use; never from or to a file
+MESSAGES = ("gmlearn/parallel/messages.py",)
 FILES = sorted(CORE.rglob("*.py"))
 PLUGIN_FILES = sorted(PLUGINS.rglob("*.py"))
 MAX_LINES, MAX_FUNCTION = 500, 70
@@ -99,7 +101,8 @@ def test_no_pickle_eval_or_bare_except(path):
     tree = ast.parse(path.read_text())
     calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     assert not calls & {"eval", "exec"}
-    assert not {i.split(".")[0] for i in imports(path)} & {"pickle", "cPickle", "dill", "cloudpickle", "marshal"}
+    if name(path) not in MESSAGES:
+        assert not {i.split(".")[0] for i in imports(path)} & {"pickle", "cPickle", "dill", "cloudpickle", "marshal"}
     for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler)):
         assert handler.type is not None, "a bare except"
         assert not all(isinstance(s, ast.Pass) for s in handler.body), "an error swallowed in silence"

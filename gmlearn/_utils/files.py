@@ -25,7 +25,10 @@ def atomic_write(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            told = f"{error.strerror} while writing; what was there before is kept"
+            raise OSError(error.errno, told, os.fspath(path)) from error
         raise

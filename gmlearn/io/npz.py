@@ -41,18 +41,23 @@ class Npz(FileFormat):
         return _read_all(path)[0]
 
     def write(self, crf: CRF, path: Path, weights: Any = None) -> None:
-        header: State = {"format": FORMAT, "version": VERSION, "blocks": [], "weights": None}
-        arrays = {"n_states": crf.n_states, "unary": crf.unary, "constant": np.array([float(crf.constant)])}
-        for i, block in enumerate(crf.blocks):
-            values, own = _split(block, _state_of(block, path))
-            arrays.update({f"block{i}.{name}": array for name, array in own.items()})
-            header["blocks"].append({"potential": block.name, "values": values, "arrays": list(own)})
-        if weights is not None:
-            checked = crf.check_weights(weights)
-            header["weights"] = list(checked)
-            arrays.update({f"weights{i}": array for i, array in enumerate(checked.values())})
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        write_archive(path, arrays)
+        write_archive(path, pack_model(crf, path, weights))
+
+
+def pack_model(crf: CRF, path: Path, weights: Any = None) -> dict[str, np.ndarray]:
+    """The arrays of a model as they are stored in the file `path`."""
+    header: State = {"format": FORMAT, "version": VERSION, "blocks": [], "weights": None}
+    arrays = {"n_states": crf.n_states, "unary": crf.unary, "constant": np.array([float(crf.constant)])}
+    for i, block in enumerate(crf.blocks):
+        values, own = _split(block, _state_of(block, path))
+        arrays.update({f"block{i}.{name}": array for name, array in own.items()})
+        header["blocks"].append({"potential": block.name, "values": values, "arrays": list(own)})
+    if weights is not None:
+        checked = crf.check_weights(weights)
+        header["weights"] = list(checked)
+        arrays.update({f"weights{i}": array for i, array in enumerate(checked.values())})
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    return arrays
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray] | None:
@@ -94,7 +99,11 @@ def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
 
 def _read_all(path: Path) -> tuple[CRF, dict[str, np.ndarray] | None]:
     """The model and its weights; every array of the archive must belong to one of them."""
-    arrays = read_archive(path)
+    return unpack_model(path, read_archive(path))
+
+
+def unpack_model(path: Path, arrays: dict[str, np.ndarray]) -> tuple[CRF, dict[str, np.ndarray] | None]:
+    """The model and its weights in the arrays of an archive, all of which must belong to one of them."""
     header = _read_header(path, arrays)
     crf = _read_variables(path, arrays)
     for i, described in enumerate(header["blocks"]):

@@ -10,23 +10,30 @@ Batches of slaves that share no coordinate move one after the other. Each slave 
 gap_m / (|d_m|^2/c); then a scalar exact line search along the joint direction, whose curvature in w is
 :math:`c_k \sum_p d\phi_p^2/(\mu_p + C_p)`, makes the move an ascent (for sets W: a safe one). C is scaled like AdaGrad, weight
 by weight, so that no step size has to be found. The mixture starts at the truth: no loss, no disagreement.
+
+A mixture stays with its sample. Samples that are worked on side by side start from the same weights; a line search for one
+after the other, which needs nothing but their features and two numbers, then decides how far each of them really moves.
 """
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gmlearn.learn.objective import SampleState
+from gmlearn._utils.validation import check_number
+from gmlearn.learn.objective import SampleState, hinge_of
 from gmlearn.learn.optimizers import Optimizer, PassReport
+from gmlearn.learn.prior import Prior
 from gmlearn.slaves import SlaveGroup
 
 
 class Batch:
     """Slaves that move together: some of one group, or all of a sample.
 
-    slots : int (Db,), their dual variables within the sample.   owner : int (Db,), the slave of each, 0..Mb-1.
+    slots : int (Db,), their dual variables within the sample, slave by slave.   indptr : int (Mb + 1,), where each slave's begin.
     members : int (Mb,), the slaves' numbers within the sample.
     """
 
@@ -36,7 +43,8 @@ class Batch:
         self.starts = np.cumsum(sizes) - sizes
         ends = np.cumsum([len(g.coords) for g in groups])
         self.slices = [slice(int(e) - len(g.coords), int(e)) for e, g in zip(ends, groups)]
-        self.owner = np.concatenate([g.owner + s for g, s in zip(groups, self.starts)]) if groups else np.zeros(0, np.int64)
+        counts = np.concatenate([np.diff(g.indptr) for g in groups]) if groups else np.zeros(0, np.int64)
+        self.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     def solve(self, theta: np.ndarray, w: dict[str, np.ndarray], layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         """Indicators (Db,), minima (Mb,), clique features (Mb, P), and whether those are known slave by slave."""
@@ -72,48 +80,152 @@ def sample_batches(state: SampleState) -> tuple[list[Batch], Batch]:
 
 
 class Mixture:
-    """Where one sample stands: arrays of the optimiser's state.
+    """Where one sample stands: arrays of its memory.
 
     y (D,), mean (n_coords,), lam (D,) the proximal centre, clique (M, P) and fixed (M,): clique features and fixed clique costs.
     """
 
-    def __init__(self, state: dict[str, np.ndarray], k: int, sample: SampleState):
-        self.state, self.k, self.sample, self.slaves = state, k, sample, sample.dual.slaves
+    PARTS = ("y", "mean", "clique", "fixed")
+
+    def __init__(self, sample: SampleState):
+        self.sample, self.memory, self.slaves = sample, sample.memory, sample.dual.slaves
         self.batches, self.whole = sample_batches(sample)
         self.zero = sample.layout.split(np.zeros(sample.layout.size))
         self.fixed_unary = self.slaves.unary(self.zero)
         self.count = np.maximum(self.slaves.count, 1.0)
+        if "y" not in self.memory:
+            self._start_at_truth()
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.state[f"{name}{self.k}"]
+    @staticmethod
+    def of(sample: SampleState) -> Mixture:
+        """The mixture of a sample, made on first use."""
+        if "mixture" not in sample.scratch:
+            sample.scratch["mixture"] = Mixture(sample)
+        return sample.scratch["mixture"]
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.state[f"{name}{self.k}"] = np.asarray(value)
-
-    def start_at_truth(self) -> None:
+    def _start_at_truth(self) -> None:
         """Every slave at the truth; its clique features and costs are spread evenly, only their sums matter at the start."""
-        sample, mean = self.sample, self.slaves.indicators(self.sample.truth)
+        sample, mean, memory = self.sample, self.slaves.indicators(self.sample.truth), self.memory
         n = max(self.slaves.n_slaves, 1)
         unary = sample.layout.join(self.slaves.unary_features(mean))
         used = mean > 0
         fixed = sample.truth_fixed - self.slaves.constant(self.zero) - float(self.fixed_unary[used] @ mean[used])
-        self["lam"], self["mean"], self["y"] = sample.dual.lam.copy(), mean, mean[sample.dual.coords]
-        self["clique"], self["fixed"] = np.tile((sample.truth_features - unary) / n, (n, 1)), np.full(n, fixed / n)
+        memory["lam"], memory["mean"], memory["y"] = sample.dual.lam.copy(), mean, mean[sample.dual.coords]
+        memory["clique"], memory["fixed"] = np.tile((sample.truth_features - unary) / n, (n, 1)), np.full(n, fixed / n)
 
     def features(self) -> np.ndarray:
         """phi (P,) of the mixture."""
-        return self.sample.layout.join(self.slaves.unary_features(self["mean"]), self["clique"].sum(axis=0))
+        return self.sample.layout.join(self.slaves.unary_features(self.memory["mean"]), self.memory["clique"].sum(axis=0))
 
-    def multipliers(self, slots: np.ndarray, prox: float) -> np.ndarray:
-        """lambda at the given dual variables."""
-        return self["lam"][slots] + (self["y"][slots] - self["mean"][self.sample.dual.coords[slots]]) / prox
+    def minimise(self, batch: Batch, w: np.ndarray, prox: float) -> tuple[Vertices, np.ndarray]:
+        """The minimisers of a batch at weights `w` (P,), and lambda (Db,) there."""
+        from gmlearn.learn._bcfw_numba import dual_costs, gaps_and_shares
 
-    def move_centre(self, prox: float) -> None:
-        """The next proximal step starts where this one ended; shares too small to matter are dropped."""
-        dual = self.sample.dual
-        self["lam"] = dual.centred(self.multipliers(self.whole.slots, prox))
-        self["y"] = np.where(self["y"] < 1e-9, 0.0, self["y"])
-        self["mean"] = dual.mean(self["y"])
+        sample, memory = self.sample, self.memory
+        named, coords = sample.layout.split(w), sample.dual.coords
+        theta, lam = dual_costs(batch.slots, coords, self.slaves.unary(named), self.count, memory["lam"], memory["y"],
+                                memory["mean"], prox)
+        ind, value, features, each = batch.solve(theta, named, sample.layout)
+        own = memory["fixed"][batch.members] + memory["clique"][batch.members] @ w
+        shares, fixed = gaps_and_shares(batch.indptr, batch.slots, coords, self.count, memory["y"], ind, theta, value, own,
+                                        features @ w, prox, each)
+        return Vertices(batch, ind, features, fixed, shares, float(value.sum())), lam
+
+    def direction(self, found: Vertices, lam: np.ndarray, prox: float) -> Direction:
+        """The joint direction in which every slave goes its share towards its minimiser."""
+        from gmlearn.learn._bcfw_numba import joint_direction
+
+        batch, memory = found.batch, self.memory
+        move, mean_move, turn, cost, along, square = joint_direction(
+            batch.indptr, batch.slots, batch.members, self.sample.dual.coords, self.count, memory["y"], found.ind, found.shares,
+            lam, memory["clique"], found.features, memory["fixed"], found.fixed, self.slaves.n_coords)
+        found.move, found.mean_move = move, mean_move
+        turn = self.sample.layout.join(self.slaves.unary_features(mean_move), turn)
+        return self._direction(turn, mean_move, cost + along, square, prox)
+
+    def _direction(self, turn: np.ndarray, mean_move: np.ndarray, slope: float, square: float, prox: float) -> Direction:
+        touched = mean_move != 0
+        slope += float(self.fixed_unary[touched] @ mean_move[touched])
+        spread = max(square - float(self.slaves.count @ mean_move ** 2), 0.0) / prox
+        return Direction(self.sample.weight, turn, slope, spread)
+
+    def move(self, found: Vertices, gamma: float) -> None:
+        """Go `gamma` of the way along the direction just computed."""
+        from gmlearn.learn._bcfw_numba import move_mixture
+
+        batch, memory = found.batch, self.memory
+        move_mixture(batch.indptr, batch.slots, batch.members, memory["y"], memory["mean"], memory["clique"], memory["fixed"],
+                     found.move, found.mean_move, found.features, found.fixed, found.shares, gamma)
+
+    def remember_place(self) -> np.ndarray:
+        """Keep a copy of where the mixture is, for `direction_since` and `follow`; returns lambda (D,) without 1/prox."""
+        for part in self.PARTS:
+            self.memory[f"old_{part}"] = self.memory[part].copy()
+        return self.memory["y"] - self.memory["mean"][self.sample.dual.coords]
+
+    def direction_since(self, lam: np.ndarray, prox: float) -> Direction:
+        """The direction from the remembered place, where the multipliers were `lam` (D,), to where the mixture is now."""
+        y, mean, clique, fixed = (self.memory[part] - self.memory[f"old_{part}"] for part in self.PARTS)
+        turn = self.sample.layout.join(self.slaves.unary_features(mean), clique.sum(axis=0))
+        return self._direction(turn, mean, float(fixed.sum()) + float(lam @ y), float(y @ y), prox)
+
+
+@dataclass
+class Vertices:
+    """Minimisers of a batch: indicators (Db,), clique features (Mb, P), fixed costs (Mb,), shares of the way (Mb,)."""
+
+    batch: Batch
+    ind: np.ndarray
+    features: np.ndarray
+    fixed: np.ndarray
+    shares: np.ndarray
+    value: float
+    move: Any = None
+    mean_move: Any = None
+
+
+@dataclass
+class Direction:
+    """A joint move of one sample as the weights see it.
+
+    weight : c_k.   turn : change of its features, (P,).   slope : change of its costs at fixed weights, so that the gap is
+    -(slope + w . turn).   spread : its curvature in lambda.
+    """
+
+    weight: float
+    turn: np.ndarray
+    slope: float
+    spread: float
+
+
+class ProximalWeights:
+    """w from v and the proximal centre, and the exact line search along a direction."""
+
+    def __init__(self, prior: Prior, step: float, state: dict[str, np.ndarray]):
+        self.prior, self.step, self.curvature = prior, step, prior.curvature
+        self.w, self.v, self.squares, self.centre = (np.array(state[n]) for n in ("w", "v", "squares", "centre"))
+
+    def search(self, d: Direction) -> tuple[float, float]:
+        """(share of the way, gap) of the best step along a direction, which is taken."""
+        gap = -(d.slope + float(self.w @ d.turn))
+        if gap <= 0.0:
+            return 0.0, 0.0
+        self.squares += (d.weight * d.turn) ** 2
+        roots = np.sqrt(self.squares)
+        bend = d.weight * float((d.turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum()) + d.spread
+        gamma = 1.0 if bend <= gap else gap / bend
+        self.v += d.weight * gamma * d.turn
+        rate = self.prior.even(self.step / np.maximum(roots, 1e-12))
+        self.w = self.prior.prox(self.centre + rate * self.v, rate)
+        return gamma, d.weight * gap
+
+    def copy(self) -> ProximalWeights:
+        other = copy(self)
+        other.w, other.v, other.squares = self.w.copy(), self.v.copy(), self.squares.copy()
+        return other
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"w": self.w, "v": self.v, "squares": self.squares}
 
 
 class BlockFrankWolfe(Optimizer):
@@ -125,54 +237,42 @@ class BlockFrankWolfe(Optimizer):
     step : about how far a weight may move in the first pass.
     evaluate_every : every so many passes all samples are minimised at one (w, lambda), which gives F; the minimisers
         serve as directions like those of any other pass.
+    batch : samples that start from the same weights. 1 is best for one worker and the default in one process; 0 means all of
+        them and is the default where samples live elsewhere. The path, not the optimum, depends on it.
     """
 
     name = "bcfw"
-    settings = ("prox", "step", "evaluate_every")
+    settings = ("prox", "step", "evaluate_every", "batch")
     prox = 4.0
     step = 0.3
     evaluate_every = 5
+    batch: int | None = None
 
     def start(self) -> None:
-        self.mixtures = [Mixture(self.state, k, s) for k, s in enumerate(self.objective.states)]
-        for mixture in self.mixtures:
-            mixture.start_at_truth()
         self.state["squares"], self.state["centre"] = np.zeros(len(self.w)), self.w.copy()
         self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
-        self._mu = self.objective.prior.curvature
+        if self.batch is None:
+            self.batch = 1 if self.objective.executor.local else 0
+        check_number("batch", self.batch, low=0, integer=True)
         self.truth_changed()
 
     def truth_changed(self) -> None:
-        v = np.zeros(len(self.w))
-        for m, s in zip(self.mixtures, self.objective.states):
-            v += s.weight * (m.features() - s.truth_features)
-        self.state["v"] = v
-
-    def _set_w(self) -> None:
-        """w from v and the proximal centre."""
-        state = self.state
-        rate = self.objective.prior.even(self.step / np.maximum(np.sqrt(state["squares"]), 1e-12))
-        state["w"] = self.objective.prior.prox(state["centre"] + rate * state["v"], rate)
+        self.state["v"] = self.objective.total(mixture_slope)
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
+        weights = ProximalWeights(objective.prior, self.step, state)
         value = None
-        gap = 0.0
         if int(state["t"]) % self.evaluate_every == 0:
-            value, gap = self._whole_pass()
+            value, gap = self._whole_pass(weights)
         else:
-            for k in self.order():
-                for batch in self.mixtures[k].batches:
-                    m = self.mixtures[k]
-                    lam = m.multipliers(batch.slots, self.prox)
-                    found = self._minimise(m, batch, lam)
-                    gap += objective.states[k].weight * self._step(m, batch, lam, self.w, *found)
+            weights, gap = self._sweep(weights)
+        state.update(weights.arrays())
         if value is not None:
             self._adapt(value)
         state["since"] = state["since"] + 1
         if int(state["since"]) >= int(state["inner"]):
-            for m in self.mixtures:
-                m.move_centre(self.prox)
+            objective.each(move_centre, self.prox)
             state["centre"], state["since"] = state["w"].copy(), np.array(0)
         state["t"] = state["t"] + 1
         return PassReport(objective=value, gap=gap, step=self.step)
@@ -184,64 +284,87 @@ class BlockFrankWolfe(Optimizer):
             self.state["inner"] = np.minimum(self.state["inner"] * 2, 8)
         self.state["lowest"] = np.array(min(lowest, value))
 
-    def _whole_pass(self) -> tuple[float, float]:
+    def _whole_pass(self, weights: ProximalWeights) -> tuple[float, float]:
         """All slaves at one (w, lambda): F, and a move of every sample towards its minimisers."""
-        objective, w = self.objective, self.w
-        lams = [m.multipliers(m.whole.slots, self.prox) for m in self.mixtures]
-        found = objective.executor.map(lambda item: self._minimise(item[0], item[0].whole, item[1]), list(zip(self.mixtures, lams)))
-        hinges = [s.weight * (s.truth_energy(w) - f[1].sum() - m.slaves.constant(s.layout.split(w)))
-                  for s, f, m in zip(objective.states, found, self.mixtures)]
-        value, self.state["evaluated"] = objective.prior.value(w) + float(np.sum(hinges)), w.copy()
-        gap = sum(objective.states[k].weight * self._step(self.mixtures[k], self.mixtures[k].whole, lams[k], w, *found[k])
-                  for k in self.order())
-        return value, gap
+        w = weights.w.copy()
+        found = self.objective.each(whole_direction, w, self.prox)
+        value, self.state["evaluated"] = self.objective.prior.value(w) + float(np.sum([f[0] for f in found])), w
+        return value, self._follow(weights, np.arange(len(found)), [f[1] for f in found])
 
-    def _minimise(self, m: Mixture, batch: Batch, lam: np.ndarray) -> tuple[np.ndarray, ...]:
-        """(ind, value, features, theta, each) of a batch at the weights of now."""
-        sample = m.sample
-        w = sample.layout.split(self.w)
-        theta = (m.slaves.unary(w) / m.count)[sample.dual.coords[batch.slots]] + lam
-        ind, value, features, each = batch.solve(theta, w, sample.layout)
-        return ind, value, features, theta, np.array(each)
+    def _sweep(self, weights: ProximalWeights) -> tuple[ProximalWeights, float]:
+        """One visit to the batches of all slaves, `batch` samples at the same weights."""
+        objective, order, gap = self.objective, self.order(), 0.0
+        if self.batch == 1:
+            for k in order:
+                weights, found = objective.one(k, step_by_step, weights, self.prox)
+                gap += found
+            return weights, gap
+        size = self.batch or len(order)
+        for first in range(0, len(order), size):
+            index = np.sort(order[first:first + size])
+            gap += self._follow(weights, index, objective.each(local_direction, weights, self.prox, index=index))
+        return weights, gap
 
-    def _step(self, m: Mixture, batch: Batch, lam: np.ndarray, w: np.ndarray, ind: np.ndarray, value: np.ndarray,
-              features: np.ndarray, theta: np.ndarray, each: np.ndarray) -> float:
-        """Move a batch towards its minimisers, found at (w, lam); returns the gap of the joint direction."""
-        n, owner, slots = len(batch.members), batch.owner, batch.slots
-        coords = m.sample.dual.coords[slots]
-        y, clique, fixed = m["y"][slots], m["clique"][batch.members], m["fixed"][batch.members]
-        gaps = fixed + clique @ w + np.bincount(owner, np.where(y > 0, theta, 0.0) * y, n) - value
-        spread = np.bincount(owner, (ind - y) ** 2 * (1.0 - 1.0 / m.count[coords]), n) / self.prox
-        if not each:
-            gaps, spread = np.full(n, gaps.sum()), np.full(n, spread.sum())
-        share = np.where(spread <= gaps, 1.0, np.maximum(gaps, 0.0) / np.maximum(spread, 1e-300))
-        share[share < 1e-7] = 0.0  # no denormal numbers: they are a hundred times slower
-        vertex_fixed = value - np.bincount(owner, np.where(ind > 0, theta, 0.0) * ind, n) - features @ w
-        move = share[owner] * (ind - y)
-        clique_move, fixed_move = share[:, None] * (features - clique), share * (vertex_fixed - fixed)
-        return self._search(m, batch, lam, move, clique_move, fixed_move)
+    def _follow(self, weights: ProximalWeights, index: np.ndarray, directions: list[Direction]) -> float:
+        """A line search for one sample after the other, in random order; then they move."""
+        gammas, total = np.zeros(len(index)), 0.0
+        for k in np.random.default_rng([self.seed, int(self.state["t"])]).permutation(len(index)):
+            gammas[k], gap = weights.search(directions[k])
+            total += gap
+        self.objective.each(follow, index=index, own=[(g,) for g in gammas.tolist()])
+        return total
 
-    def _search(self, m: Mixture, batch: Batch, lam: np.ndarray, move: np.ndarray, clique_move: np.ndarray,
-                fixed_move: np.ndarray) -> float:
-        """The exact line search along a joint direction, at the weights of now."""
-        sample, state = m.sample, self.state
-        mean_move = np.bincount(sample.dual.coords[batch.slots], move, m.slaves.n_coords) / m.count
-        touched = mean_move != 0
-        turn = sample.layout.join(m.slaves.unary_features(mean_move), clique_move.sum(axis=0))
-        gap = -(float(fixed_move.sum()) + float(m.fixed_unary[touched] @ mean_move[touched]) + float(self.w @ turn)
-                + float(lam @ move))
-        if gap <= 0.0:
-            return 0.0
-        state["squares"] = state["squares"] + (sample.weight * turn) ** 2
-        scaling = np.sqrt(state["squares"]) / self.step
-        spread = max(float(move @ move) - float(m.slaves.count @ mean_move ** 2), 0.0) / self.prox
-        curvature = sample.weight * float((turn ** 2 / np.maximum(self._mu + scaling, 1e-300)).sum()) + spread
-        gamma = 1.0 if curvature <= gap else gap / curvature
-        y, clique, fixed = m["y"].copy(), m["clique"].copy(), m["fixed"].copy()
-        y[batch.slots] += gamma * move
-        clique[batch.members] += gamma * clique_move
-        fixed[batch.members] += gamma * fixed_move
-        m["y"], m["mean"], m["clique"], m["fixed"] = y, m["mean"] + gamma * mean_move, clique, fixed
-        state["v"] = state["v"] + sample.weight * gamma * turn
-        self._set_w()
-        return gap
+
+# ---------------------------------------------------------------------- what runs with the samples
+
+
+def mixture_slope(sample: SampleState) -> np.ndarray:
+    """c_k (phi_k - g_k): the part of v that belongs to a sample."""
+    return sample.weight * (Mixture.of(sample).features() - sample.truth_features)
+
+
+def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float) -> tuple[ProximalWeights, float]:
+    """Move the batches of a sample one after the other, and the weights with them; returns these and the gap."""
+    mixture, total = Mixture.of(sample), 0.0
+    for batch in mixture.batches:
+        found, lam = mixture.minimise(batch, weights.w, prox)
+        gamma, gap = weights.search(mixture.direction(found, lam, prox))
+        total += gap
+        if gamma > 0.0:
+            mixture.move(found, gamma)
+    return weights, total
+
+
+def local_direction(sample: SampleState, weights: ProximalWeights, prox: float) -> Direction:
+    """The same as if no other sample moved; `follow` decides how far it goes."""
+    mixture = Mixture.of(sample)
+    lam = sample.memory["lam"] + mixture.remember_place() / prox
+    step_by_step(sample, weights.copy(), prox)
+    return mixture.direction_since(lam, prox)
+
+
+def whole_direction(sample: SampleState, w: np.ndarray, prox: float) -> tuple[float, Direction]:
+    """All slaves of a sample at one (w, lambda): the hinge, and the direction towards the minimisers."""
+    mixture = Mixture.of(sample)
+    found, lam = mixture.minimise(mixture.whole, w, prox)
+    hinge = hinge_of(sample, w, found.value + mixture.slaves.constant(sample.layout.split(w)))
+    mixture.remember_place()
+    direction = mixture.direction(found, lam, prox)
+    mixture.move(found, 1.0)
+    return hinge, direction
+
+
+def follow(sample: SampleState, gamma: float) -> None:
+    """From the remembered place, go `gamma` of the way to where the mixture is now."""
+    for part in Mixture.PARTS:
+        old = sample.memory.pop(f"old_{part}")
+        if gamma < 1.0:
+            sample.memory[part] = old + gamma * (sample.memory[part] - old)
+
+
+def move_centre(sample: SampleState, prox: float) -> None:
+    """The next proximal step starts where this one ended; shares too small to matter are dropped."""
+    dual, memory = sample.dual, sample.memory
+    memory["lam"] = dual.centred(memory["lam"] + (memory["y"] - dual.slaves.spread(memory["mean"])) / prox)
+    memory["y"] = np.where(memory["y"] < 1e-9, 0.0, memory["y"])
+    memory["mean"] = dual.mean(memory["y"])

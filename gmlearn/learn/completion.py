@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.learn.objective import Objective, SampleState
+from gmlearn.learn.objective import SampleState
 from gmlearn.solvers import solve
 
 
@@ -30,18 +30,16 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
     return answer.labels
 
 
-def complete_all(objective: Objective, w: np.ndarray, solver: str, seed: int, first: bool) -> float:
-    """Complete every latent sample; returns how much the objective fell. A completion that is no better is not taken."""
-    latent = [s for s in objective.states if s.sample.latent]
-    found = objective.executor.map(lambda s: complete(s, w, solver, seed), latent)
-    drop = 0.0
-    for state, labels in zip(latent, found):
-        before = state.truth_energy(w)
-        old = state.truth
-        state.set_truth(labels)
-        after = state.truth_energy(w)
-        if first or after <= before:
-            drop += 0.0 if first else state.weight * (before - after)
-        else:
-            state.set_truth(old)
-    return drop
+def take_completion(state: SampleState, w: np.ndarray, solver: str, seed: int) -> float:
+    """Complete a latent sample; returns how much the objective fell. A completion that is no better is not taken."""
+    if not state.sample.latent:
+        return 0.0
+    old, before = state.truth, state.truth_energy(w)
+    state.set_truth(complete(state, w, solver, seed))
+    if not state.completed:
+        state.completed = True
+        return 0.0
+    drop = state.weight * (before - state.truth_energy(w))
+    if drop < 0:
+        state.set_truth(old)
+    return max(drop, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,13 @@ def relaxed_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.
     return value, value - float(w @ features), features
 
 
+def plane(state: SampleState, w: np.ndarray, find: Callable[..., tuple[float, float, np.ndarray]]
+          ) -> tuple[float, float, np.ndarray, float]:
+    """(factor, hinge at `w`, slope (P,) and offset of its supporting plane) of one sample."""
+    low, fixed, features = find(state, w)
+    return state.weight, state.truth_energy(w) - low, state.truth_features - features, state.truth_fixed - fixed
+
+
 class CuttingPlane(Optimizer):
     """The QP over the most violated constraints found so far; inactive ones are dropped. Certifies F* from below.
 
@@ -85,13 +93,11 @@ class CuttingPlane(Optimizer):
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
-        find = relaxed_vertex if self.oracle == "relaxed" else exact_vertex
         w = self.w.copy()
-        found = objective.executor.map(lambda s: find(s, w), objective.states)
-        hinges = np.array([s.truth_energy(w) - f[0] for s, f in zip(objective.states, found)])
-        weights = np.array([s.weight for s in objective.states])
+        found = objective.each(plane, w, relaxed_vertex if self.oracle == "relaxed" else exact_vertex)
+        weights, hinges = np.array([f[0] for f in found]), np.array([f[1] for f in found])
         value, state["evaluated"] = objective.prior.value(w) + float(weights @ hinges), w
-        planes = [(s.truth_features - f[2], s.truth_fixed - f[1]) for s, f in zip(objective.states, found)]
+        planes = [f[2:] for f in found]
         if self.slack == "1":
             planes = [(sum(c * a for c, (a, _) in zip(weights, planes)), sum(c * b for c, (_, b) in zip(weights, planes)))]
         state["slopes"] = np.concatenate([state["slopes"], np.stack([a for a, _ in planes])])

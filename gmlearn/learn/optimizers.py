@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gmlearn._utils.validation import check_number
-from gmlearn.learn.objective import Objective
+from gmlearn.learn.objective import Objective, SampleState, forget, hinge_of, slope_of
 from gmlearn.learn.prior import Prior
 
 
@@ -29,9 +29,11 @@ class PassReport:
 
 
 class Optimizer(ABC):
-    """Minimises the objective pass by pass. All that it remembers is in `state`, a mapping of arrays.
+    """Minimises the objective pass by pass.
 
-    That makes checkpoints trivial, and a resumed run the same as an uninterrupted one.
+    All that it remembers is arrays: its own in `state`, those of a sample in that sample's ``memory``, which stays where the
+    sample is worked on (see `Objective.each`). That makes checkpoints trivial, a resumed run the same as an uninterrupted
+    one, and every optimiser work with every executor.
     """
 
     registry_kind: ClassVar[str] = "optimizer"
@@ -47,6 +49,11 @@ class Optimizer(ABC):
                 check_number(name, value, low=1 if whole else 0, strict=not whole, integer=whole)
             setattr(self, name, value)
         self.state: dict[str, np.ndarray] = {"w": np.array(w, float), "t": np.array(0)}
+        self.begin()
+
+    def begin(self) -> None:
+        """Start from nothing but the weights."""
+        self.objective.each(forget)
         self.start()
 
     @classmethod
@@ -59,8 +66,17 @@ class Optimizer(ABC):
         return None
 
     def truth_changed(self) -> None:
-        """Called after a completion replaced the samples' truths."""
+        """Called after a completion replaced the samples' truths, or a lost sample was built again."""
         return None
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that the optimiser remembers: its own arrays, and those of each sample."""
+        return {"state": dict(self.state), "samples": self.objective.memory()}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Go on from a `snapshot`, also one of another process."""
+        self.objective.restore(snapshot["samples"])
+        self.state.update(snapshot["state"])
 
     @abstractmethod
     def run(self) -> PassReport:
@@ -77,7 +93,7 @@ class Optimizer(ABC):
 
     def order(self) -> np.ndarray:
         """A random order of the samples for this pass; a function of the seed and the pass alone."""
-        return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(len(self.objective.states))
+        return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(self.objective.n_samples)
 
 
 class Subgradient(Optimizer):
@@ -98,8 +114,6 @@ class Subgradient(Optimizer):
 
     def start(self) -> None:
         self.state["squares"] = np.zeros(len(self.w))
-        for k, s in enumerate(self.objective.states):
-            self.state[f"lam{k}"] = s.dual.lam
 
     def _move_w(self, slope: np.ndarray, share: float) -> None:
         """A proximal AdaGrad step; `share` of R goes with it."""
@@ -109,91 +123,84 @@ class Subgradient(Optimizer):
         rate = prior.even(rate)
         state["w"] = prior.prox(state["w"] - rate * slope, share * rate)
 
-    def _move_lambda(self, k: int, ind: np.ndarray, mean: np.ndarray, scale: float = 1.0) -> None:
-        spread = self.objective.states[k].dual.slaves.spread
-        size = scale * self.lambda_step / np.sqrt(1.0 + float(self.state["t"]))
-        self.state[f"lam{k}"] = self.state[f"lam{k}"] + size * (ind - spread(mean))
+    @property
+    def _lambda_size(self) -> float:
+        return self.lambda_step / np.sqrt(1.0 + float(self.state["t"]))
 
     def run(self) -> PassReport:
         objective, state = self.objective, self.state
-        lams = [state[f"lam{k}"] for k in range(len(objective.states))]
-        vertices = objective.vertices(self.w, lams)
-        value, state["evaluated"] = objective.value(self.w, vertices), self.w.copy()
-        slope = objective.slope(vertices)
-        for k, v in enumerate(vertices):
-            self._move_lambda(k, v.ind, v.mean)
-        self._move_w(slope, 1.0)
+        found = objective.total(move_multipliers, self.w, self._lambda_size)
+        value, state["evaluated"] = objective.prior.value(self.w) + float(found[-1]), self.w.copy()
+        self._move_w(found[:-1], 1.0)
         state["t"] = state["t"] + 1
         return PassReport(objective=value, step=self.step)
 
 
+def move_multipliers(sample: SampleState, w: np.ndarray, size: float) -> np.ndarray:
+    """A subgradient step of one sample's multipliers; returns its slope in w (P,) and its hinge, in one array."""
+    sample.set_weights(w)
+    lam = sample.memory.get("lam", sample.dual.lam)
+    vertex = sample.vertex(lam)
+    sample.memory["lam"] = lam + size * (vertex.ind - sample.dual.slaves.spread(vertex.mean))
+    return np.append(slope_of(sample, vertex.features), hinge_of(sample, w, vertex.value))
+
+
 class Stochastic(Subgradient):
-    """One sample at a time in random order: w by proximal AdaGrad (with R/K each), lambda of that sample.
+    """A few samples at a time in random order: w by proximal AdaGrad (with their share of R), lambda of those samples.
 
     The sum of the minima met on the way is no value of F at one point; every `evaluate_every` passes the pass is a
     batch one, which gives F and moves as well.
+
+    Parameters
+    ----------
+    batch : samples that are minimised at the same weights; several keep several workers busy, and take another path.
     """
 
     name = "stochastic"
-    settings = ("step", "lambda_step", "evaluate_every")
+    settings = ("step", "lambda_step", "evaluate_every", "batch")
     evaluate_every = 5
+    batch = 1
 
     def run(self) -> PassReport:
-        state = self.state
-        if int(state["t"]) % self.evaluate_every == 0:
+        if int(self.state["t"]) % self.evaluate_every == 0:
             return super().run()
-        n = len(self.objective.states)
-        for k in self.order():
-            sample = self.objective.states[k]
-            sample.set_weights(self.w)
-            vertex = sample.vertex(state[f"lam{k}"])
-            self._move_lambda(k, vertex.ind, vertex.mean)
-            self._move_w(sample.weight * (sample.truth_features - vertex.features), 1.0 / n)
-        state["t"] = state["t"] + 1
+        n, order = self.objective.n_samples, self.order()
+        for first in range(0, n, self.batch):
+            index = np.sort(order[first:first + self.batch])
+            found = self._visit(index)
+            self._move_w(np.sum(found, axis=0)[:-1], len(index) / n)
+        self.state["t"] = self.state["t"] + 1
         return PassReport(step=self.step)
+
+    def _visit(self, index: np.ndarray) -> list[np.ndarray]:
+        """Move the multipliers of some samples; their slopes."""
+        return self.objective.each(move_multipliers, self.w, self._lambda_size, index=index)
 
 
 class Incremental(Stochastic):
-    """One set of slaves at a time (those of one group and colour), scaled up to stand for all slaves of the sample."""
+    """One group of slaves at a time (all cliques of a block, the rows, ...), scaled up to stand for all slaves of the sample."""
 
     name = "incremental"
 
-    def start(self) -> None:
-        super().start()
-        for k, s in enumerate(self.objective.states):
-            self.state[f"ind{k}"] = np.zeros(len(s.dual.coords))
+    def _visit(self, index: np.ndarray) -> list[np.ndarray]:
+        return self.objective.each(move_one_group, self.w, self._lambda_size, [self.seed, int(self.state["t"])], index=index)
 
-    def run(self) -> PassReport:
-        state, n = self.state, len(self.objective.states)
-        if int(state["t"]) % self.evaluate_every == 0:
-            lams = [state[f"lam{k}"] for k in range(n)]
-            report = super().run()
-            for k, s in enumerate(self.objective.states):
-                state[f"ind{k}"] = s.dual.round(lams[k]).ind
-            return report
-        rng = np.random.default_rng([self.seed, int(state["t"]), 1])
-        for k in self.order():
-            self._visit(int(k), rng, n)
-        state["t"] = state["t"] + 1
-        return PassReport(step=self.step)
 
-    def _visit(self, k: int, rng: np.random.Generator, n: int) -> None:
-        """Minimise one group of slaves of sample k; the others keep their last indicators."""
-        state, sample = self.state, self.objective.states[k]
-        sample.set_weights(self.w)
-        dual, layout = sample.dual, sample.layout
-        groups = dual.slaves.groups
-        g = int(rng.integers(len(groups)))
-        theta = dual.share + state[f"lam{k}"]
-        where = dual.slaves.slices[g]
-        result = groups[g].solve(theta[where], dual.prepared[g])
-        ind = state[f"ind{k}"].copy()
-        ind[where] = result.ind
-        mean = dual.mean(ind)
-        part = layout.join(groups[g].features(result), scale=float(len(groups)))
-        own = np.zeros(len(ind))
-        own[where] = result.ind
-        layout.join(dual.slaves.unary_features(dual.mean(own)), part, scale=float(len(groups)))
-        state[f"ind{k}"] = ind
-        self._move_lambda(k, ind, mean, 1.0 / len(groups))
-        self._move_w(sample.weight * (sample.truth_features - part), 1.0 / n)
+def move_one_group(sample: SampleState, w: np.ndarray, size: float, seed: list[int]) -> np.ndarray:
+    """Minimise one random group of slaves of a sample; the others keep their last indicators. As `move_multipliers`."""
+    sample.set_weights(w)
+    dual, layout, memory = sample.dual, sample.layout, sample.memory
+    lam = memory.get("lam", dual.lam)
+    if "ind" not in memory:
+        memory["ind"] = dual.round(lam).ind
+    groups = dual.slaves.groups
+    g = int(np.random.default_rng([*seed, 1, sample.index]).integers(len(groups)))
+    where = dual.slaves.slices[g]
+    result = groups[g].solve((dual.share + lam)[where], dual.prepared[g])
+    ind, alone = memory["ind"].copy(), np.zeros(len(lam))
+    ind[where] = alone[where] = result.ind
+    features = layout.join(groups[g].features(result), scale=float(len(groups)))
+    layout.join(dual.slaves.unary_features(dual.mean(alone)), features, scale=float(len(groups)))
+    memory["lam"] = lam + size / len(groups) * (ind - dual.slaves.spread(dual.mean(ind)))
+    memory["ind"] = ind
+    return np.append(slope_of(sample, features), np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,44 @@ class Sample:
     def latent(self) -> bool:
         """Has the sample hidden variables (or a completion of its own)?"""
         return self.completion is not None or not bool(self.observed.all())
+
+
+class LazySamples(Sequence):
+    """Samples that are loaded when they are worked on and left again: training sets larger than the memory.
+
+    Parameters
+    ----------
+    sources : functions without arguments that return a `Sample`, or anything (say paths) that `load` turns into one.
+    load : ``load(source) -> Sample``; ``gmlearn.read_sample`` reads the files of ``gmlearn.write_sample``. None: call the source.
+
+    Notes
+    -----
+    Every pass loads every sample again, and keeps its multipliers in a temporary file; only the weights stay in memory. The
+    same source must give the same sample each time. Workers load for themselves.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> samples = gm.LazySamples(["a.npz", "b.npz"], load=gm.read_sample)
+    >>> len(samples)
+    2
+    """
+
+    def __init__(self, sources: Sequence[Any], load: Callable[[Any], Sample] | None = None):
+        self.sources, self.load = list(sources), load
+        wrong = [k for k, s in enumerate(self.sources) if load is None and not callable(s)]
+        if wrong:
+            given = self.sources[wrong[0]]
+            raise TypeError(f"sources[{wrong[0]}]: expected a function without arguments, or anything with `load`, got {given!r}")
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return LazySamples(self.sources[k], self.load)
+        source = self.sources[k]
+        return source() if self.load is None else self.load(source)
 
 
 def check_sample(k: int, sample: Any) -> Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gmlearn.learn.objective import SampleState, hinge_of, slope_of
 from gmlearn.learn.optimizers import Optimizer, PassReport
 from gmlearn.learn.prior import Box, ConvexSet, Fixed, Prior
 
@@ -34,8 +35,8 @@ class SoftLBFGS(Optimizer):
         return None
 
     def start(self) -> None:
-        for k, s in enumerate(self.objective.states):
-            self.state[f"lam{k}"] = s.dual.lam.copy()
+        self.state["lam"] = np.zeros(int(self.objective.total(number_of_multipliers)))
+        self._ends = np.cumsum(self.objective.each(number_of_multipliers)[:-1]).astype(int)
 
     def _bounds(self) -> list[tuple[float | None, float | None]]:
         prior, bounds = self.objective.prior, []
@@ -47,36 +48,35 @@ class SoftLBFGS(Optimizer):
                        for a, b in zip(low.ravel(), high.ravel())]
         return bounds
 
-    def _split(self, z: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        n, lams = self.objective.layout.size, []
-        at = n
-        for s in self.objective.states:
-            size = len(s.dual.coords)
-            lams.append(s.dual.centred(z[at:at + size]))
-            at += size
-        return z[:n], lams
-
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient at z = (w, multipliers of all samples)."""
-        objective = self.objective
-        w, lams = self._split(z)
-        vertices = objective.vertices(w, lams)
-        slope = objective.slope(vertices) + objective.prior.curvature * w
-        parts = [slope] + [-s.weight * s.dual.centred(v.ind) for s, v in zip(objective.states, vertices)]
-        return objective.value(w, vertices), np.concatenate(parts)
+        """F and its gradient at z = (w, multipliers of all samples). The multipliers travel, unlike those of other optimisers."""
+        objective, n = self.objective, self.objective.layout.size
+        found = objective.each(soft_value, z[:n], own=[(lam,) for lam in np.split(z[n:], self._ends)])
+        slope = objective.prior.curvature * z[:n]
+        for hinge_slope, _, _ in found:
+            slope = slope + hinge_slope
+        value = objective.prior.value(z[:n]) + float(np.sum([f[1] for f in found]))
+        return value, np.concatenate([slope, *(f[2] for f in found)])
 
     def run(self) -> PassReport:
         from scipy.optimize import minimize
 
-        state = self.state
-        lams = [state[f"lam{k}"] for k in range(len(self.objective.states))]
-        start = np.concatenate([self.w, *lams])
-        free = [(None, None)] * (len(start) - len(self.w))
+        state, n = self.state, len(self.w)
+        start = np.concatenate([self.w, state["lam"]])
+        free = [(None, None)] * (len(start) - n)
         answer = minimize(self.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=self._bounds() + free,
                           options={"maxiter": self.iterations, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 20})
-        w, lams = self._split(answer.x)
-        state["w"] = np.array(w)
-        for k, lam in enumerate(lams):
-            state[f"lam{k}"] = lam
+        state["w"], state["lam"] = np.array(answer.x[:n]), np.array(answer.x[n:])
         state["t"] = state["t"] + 1
         return PassReport(objective=float(answer.fun), gap=float(np.abs(answer.jac).max(initial=0.0)))
+
+
+def number_of_multipliers(sample: SampleState) -> np.ndarray:
+    return np.array(len(sample.dual.coords))
+
+
+def soft_value(sample: SampleState, w: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """(slope in w, soft hinge, gradient in lambda) of one sample; what L-BFGS moves is projected onto zero sums."""
+    sample.set_weights(w)
+    vertex = sample.soft(sample.dual.centred(lam))
+    return slope_of(sample, vertex.features), hinge_of(sample, w, vertex.value), -sample.weight * sample.dual.centred(vertex.ind)

@@ -8,6 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,13 +17,14 @@ import numpy as np
 from gmlearn._utils.progress import progress
 from gmlearn._utils.validation import check_number
 from gmlearn.learn.checkpoint import load_checkpoint, save_checkpoint
-from gmlearn.learn.completion import complete_all
+from gmlearn.learn.completion import take_completion
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.learn.model import TrainedModel, plain_settings
-from gmlearn.learn.objective import Objective, SampleState, weights_dict
+from gmlearn.learn.objective import Objective, SampleState, truth_energy_of, weights_dict
 from gmlearn.learn.optimizers import Optimizer
 from gmlearn.learn.prior import L2, Prior
-from gmlearn.learn.sample import Sample, check_sample
+from gmlearn.learn.sample import LazySamples, Sample, check_sample
+from gmlearn.learn.shard import Shard, shard_sizes
 from gmlearn.losses.base import Loss
 from gmlearn.model.weights import WeightLayout
 from gmlearn.parallel import Executor, make_executor
@@ -51,6 +54,8 @@ class TrainingOptions:
     n_jobs: int = 1
     seed: int = 0
     show_progress: bool | None = None
+    executor: Any = "auto"
+    scheduler: Any = None
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -70,19 +75,22 @@ def train(samples: Sequence[Sample], loss: str | Loss = "hamming", decomposition
           seed: int = 0, *, method: str | Trainer = "dual-decomposition", weights: Any = None, temperature: float = 0.0,
           max_iter: int = 100, tol: float = 1e-4, completion_every: int = 5, completion_solver: str = "auto",
           validation: Any = None, patience: int = 10, callbacks: Sequence[Callable[..., Any]] = (), checkpoint_every: int = 10,
-          show_progress: bool | None = None, **settings: Any) -> TrainedModel:
+          show_progress: bool | None = None, executor: Any = "auto", scheduler: Any = None, **settings: Any) -> TrainedModel:
     r"""Learn the weights of a CRF: :math:`\min_w R(w) + \sum_k c_k L_k(w)`, with every hinge replaced by its dual bound.
 
     Parameters
     ----------
-    samples : list of `Sample`; each has its own model.
+    samples : list of `Sample`, each with its own model; or `LazySamples`, which are loaded when they are worked on.
     loss : name or `Loss`, the margin Delta(x, truth).
     decomposition : name or `Decomposition` of the loss-augmented energy; larger slaves give a tighter objective.
     optimizer : "bcfw" (default), "subgradient", "stochastic", "incremental", "cutting-plane", "lbfgs" (temperature > 0).
     regularizer : `L2` (default mu = 1), `L1`, `ElasticNet`, `GroupL2`, or a mapping from segments to them.
     constraints : `NonNegative`, `Box`, `Simplex`, `Fixed`, a projection function, or a mapping from segments to them.
     checkpoint : path; written every `checkpoint_every` passes, and resumed from if it is there.
-    n_jobs : threads over samples (-1: all cores).
+    n_jobs : workers over samples (-1: all cores).
+    executor : "serial", "threads", "processes", "dask", an `Executor`, or "auto": threads if there are several jobs. The samples
+        stay with their worker, only weights and sums travel; batch optimisers give the same weights with every executor.
+    scheduler : of "dask": an address such as "tcp://host:8786", or a ``distributed.Client``; None starts workers here.
     method : a registered trainer; "dual-decomposition" or a plugin's closed form.
     weights : initial weights, zero by default.
     temperature : 0 for the hinge; > 0 for the soft objective (1 with loss="none" is the likelihood).
@@ -114,7 +122,7 @@ def train(samples: Sequence[Sample], loss: str | Loss = "hamming", decomposition
     trainer: Trainer = registry.get("trainer", method) if isinstance(method, str) else method
     options = TrainingOptions(loss, decomposition, optimizer, regularizer, constraints, weights, temperature, max_iter, tol,
                               completion_every, completion_solver, validation, patience, callbacks, checkpoint, checkpoint_every,
-                              n_jobs, seed, show_progress, settings)
+                              n_jobs, seed, show_progress, executor, scheduler, settings)
     return trainer.train(samples, options)
 
 
@@ -126,72 +134,60 @@ class DualDecomposition(Trainer):
     def train(self, samples: Sequence[Sample], options: TrainingOptions) -> TrainedModel:
         from threadpoolctl import threadpool_limits
 
-        executor = make_executor(options.n_jobs)
+        executor = make_executor(options.executor, options.n_jobs, options.scheduler)
         try:
             # small products on many BLAS threads are far slower than on one
             with threadpool_limits(limits=1, user_api="blas"):
                 return TrainingRun(samples, options, executor).run()
         finally:
-            executor.close()
+            if executor is not options.executor:  # the caller's own stays open
+                executor.close()
 
 
 def build_objective(samples: Sequence[Sample], options: TrainingOptions, executor: Executor | None = None) -> Objective:
     """The checked objective of a training problem; every error names the sample."""
-    samples = list(samples)
-    if not samples:
+    samples = samples if isinstance(samples, LazySamples) else list(samples)
+    if not len(samples):
         raise ValueError("samples: expected at least one, got none")
     check_number("temperature", options.temperature, low=0)
-    checked = [check_sample(k, s) for k, s in enumerate(samples)]
+    executor = executor or make_executor("serial")
     loss = registry.get("loss", options.loss) if isinstance(options.loss, str) else options.loss
     loss = loss() if isinstance(loss, type) else loss
     if not isinstance(loss, Loss):
         raise TypeError(f"loss: expected a name or a gmlearn.Loss, got {type(loss).__name__}")
-    layout = _merged_layout(checked)
+    sizes = shard_sizes(len(samples))
+    firsts = np.cumsum([0, *sizes]).tolist()
+    parts = [(a, samples[a:b]) for a, b in pairwise(firsts)]
+    # those in memory are looked at here, not sent twice
+    layouts = executor.map(part_layout, parts) if isinstance(samples, LazySamples) else map(part_layout, parts)
+    layout = merged_layout([found for part in layouts for found in part])
     if layout.size == 0:
         raise ValueError("samples: the models have no weights to learn; give potentials a `weight` name")
     prior = Prior(layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints)
-    states = []
-    for k, sample in enumerate(checked):
-        own = sample.loss or loss
-        _check_finite(k, sample)
-        states.append(SampleState(k, sample, own, options.decomposition, layout, options.temperature))
-        _check_truth(k, states[-1])
-    return Objective(states, prior, executor)
+    executor.host([partial(Shard, first, part, loss, options.decomposition, layout, options.temperature) for first, part in parts])
+    return Objective(executor, sizes, prior, options.temperature)
 
 
-def _merged_layout(samples: Sequence[Sample]) -> WeightLayout:
+def part_layout(part: tuple[int, Sequence[Sample]]) -> list[tuple[int, dict[str, tuple[int, ...]]]]:
+    """The weight segments of some samples, numbered from the given one; only of those that differ from the sample before."""
+    first, samples = part
+    found: list[tuple[int, dict[str, tuple[int, ...]]]] = []
+    for k, sample in enumerate(samples):
+        shapes = dict(check_sample(first + k, sample).crf.layout.shapes)
+        if not found or found[-1][1] != shapes:
+            found.append((first + k, shapes))
+    return found
+
+
+def merged_layout(found: Sequence[tuple[int, dict[str, tuple[int, ...]]]]) -> WeightLayout:
     """The weight segments of all samples; a clash names the sample."""
     layout = WeightLayout({})
-    for k, sample in enumerate(samples):
+    for k, shapes in found:
         try:
-            layout = WeightLayout.merged([layout.shapes, sample.crf.layout.shapes], "samples")
+            layout = WeightLayout.merged([layout.shapes, shapes], "samples")
         except ValueError as error:
             raise ValueError(f"samples[{k}].crf: {error}") from None
     return layout
-
-
-def _check_finite(k: int, sample: Sample) -> None:
-    """No NaN in the features of any block."""
-    for i, block in enumerate(sample.crf.blocks):
-        for name, value in block.features(block.gather(sample.labels)).items():
-            if not np.isfinite(value).all():
-                raise ValueError(f"samples[{k}].crf.blocks[{i}] ({block!r}): the features of segment {name!r} are not finite")
-
-
-def _check_truth(k: int, state: SampleState) -> None:
-    """The loss is zero at the truth, and the truth is feasible (hidden parts are completed later)."""
-    sample = state.sample
-    value = state.loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
-    if value != 0.0:
-        raise ValueError(f"samples[{k}]: the loss {state.loss.name!r} is {value:g} at the truth, expected 0")
-    if not sample.latent and not np.isfinite(state.truth_fixed):
-        zero = {name: np.zeros(shape) for name, shape in sample.crf.layout.shapes.items()}
-        broken = [f"blocks[{i}] ({b!r})" for i, b in enumerate(sample.crf.blocks)
-                  if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()]
-        where = broken[0] if broken else "the unary costs"
-        raise ValueError(f"samples[{k}]: the true labels break a hard constraint of {where} (their energy is inf)")
-    if np.isnan(state.augmented.unary).any():
-        raise ValueError(f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid")
 
 
 class TrainingRun:
@@ -206,13 +202,15 @@ class TrainingRun:
         self.objective = build_objective(samples, options, executor)
         prior, layout = self.objective.prior, self.objective.layout
         given = np.zeros(layout.size) if options.weights is None else layout.join(layout.check(options.weights))
-        self.data_digest = self._digest(given)
+        self.about = self.objective.each(description)
+        self.data_digest = hashlib.sha256(b"".join([given.tobytes(), *(a["digest"] for a in self.about)])).hexdigest()
         self.optimizer = self._make_optimizer(prior.project(given))
         self.history = TrainingHistory()
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
         self.idle = 0
         self.finished = ""
-        self.latent = any(s.sample.latent for s in self.objective.states)
+        self.latent = any(about["latent"] for about in self.about)
+        self.generation = executor.generation
 
     def _make_optimizer(self, w: np.ndarray) -> Optimizer:
         options, prior = self.options, self.objective.prior
@@ -241,6 +239,7 @@ class TrainingRun:
             for t in range(begin, options.max_iter):
                 drop = self._complete(t)
                 report = self.optimizer.run()
+                self._mend()
                 validation = self._keep_best(report.objective)
                 self.history.append(passes=t + 1, objective=report.objective, bound=report.bound, gap=report.gap,
                                     seconds=time.perf_counter() - start, step=report.step, validation=validation, completion=drop)
@@ -259,16 +258,26 @@ class TrainingRun:
         """Every `completion_every` passes, fill in hidden labels."""
         if not self.latent or t % self.options.completion_every:
             return None
-        before = self._truth_energy(self.best_w)
-        drop = complete_all(self.objective, self.optimizer.w, self.options.completion_solver, self.options.seed, first=t == 0)
+        before = self.objective.total(truth_energy_of, self.best_w)
+        drop = self._complete_now()
         if t == 0:
-            self.optimizer.start()
+            self.optimizer.begin()
         self.optimizer.truth_changed()
-        self.best_value += self._truth_energy(self.best_w) - before  # F of the kept weights, with the new truths
+        # F of the kept weights, with the new truths
+        self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
         return drop
 
-    def _truth_energy(self, w: np.ndarray) -> float:
-        return float(sum(s.weight * s.truth_energy(w) for s in self.objective.states))
+    def _complete_now(self) -> float:
+        options = self.options
+        return float(np.sum(self.objective.each(take_completion, self.optimizer.w, options.completion_solver, options.seed)))
+
+    def _mend(self) -> None:
+        """After the loss of a worker: what its samples had learnt is that of the last checkpoint, or starts again."""
+        if self.objective.executor.generation != self.generation:
+            self.generation = self.objective.executor.generation
+            if self.latent:
+                self._complete_now()
+            self.optimizer.truth_changed()
 
     def _keep_best(self, value: float | None) -> float | None:
         """Keep the weights of the lowest objective (or validation error) among those that were evaluated."""
@@ -292,8 +301,7 @@ class TrainingRun:
         if callable(validation):
             return float(validation(weights))
         model = TrainedModel(dict(weights), np.nan)
-        wrong = [np.mean(model.predict(s.crf).labels != np.asarray(s.labels)) for s in validation]
-        return float(np.mean(wrong))
+        return float(np.mean(self.objective.executor.map(partial(error_of, model), validation)))
 
     def _stop(self) -> str:
         """Why training should end after this pass; empty to go on."""
@@ -318,46 +326,59 @@ class TrainingRun:
                                    "regularizer": options.regularizer, "constraints": options.constraints,
                                    "temperature": options.temperature, "max_iter": options.max_iter, "tol": options.tol,
                                    **options.settings})
-        completions = [s.truth for s in self.objective.states if s.sample.latent]
+        completions = [c for c in self.objective.each(completed_labels) if c is not None]
         weights = dict(weights_dict(self.objective.layout, self.best_w))
         return TrainedModel(weights, float(self.best_value), self.history, completions, settings, options.seed, status=status)
 
     # ------------------------------------------------------------------ checkpoints
 
-    def _digest(self, w: np.ndarray) -> str:
-        """A hash of what training starts from: initial weights, truths, costs and features."""
-        digest = hashlib.sha256(w.tobytes())
-        for s in self.objective.states:
-            digest.update(str(s.weight).encode())
-            for array in (s.sample.observed, s.truth, s.truth_features, s.sample.crf.unary):
-                digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
     def _fingerprint(self) -> dict[str, Any]:
         objective, options = self.objective, self.options
         return {"optimizer": self.optimizer_name, "seed": options.seed, "settings": plain_settings(options.settings),
-                "segments": {n: list(s) for n, s in objective.layout.shapes.items()}, "samples": len(objective.states),
-                "duals": [len(s.dual.coords) for s in objective.states], "temperature": options.temperature, "tol": options.tol,
+                "segments": {n: list(s) for n, s in objective.layout.shapes.items()}, "samples": objective.n_samples,
+                "duals": [a["duals"] for a in self.about], "temperature": options.temperature, "tol": options.tol,
                 "regularizer": repr([(n, vars(r)) for n, r in objective.prior.regularizers.items()]),
                 "constraints": [type(s).__name__ for s in objective.prior.sets.values()],
-                "loss": sorted({f"{s.loss.name} {vars(s.loss)}" for s in objective.states}), "data": self.data_digest}
+                "loss": sorted({a["loss"] for a in self.about}), "data": self.data_digest}
 
     def _save(self, passes: int, reason: str) -> None:
         progress_made = {"passes": passes, "finished": reason, "best_value": self.best_value,
                          "best_validation": self.best_validation, "idle": self.idle}
-        save_checkpoint(self.options.checkpoint, self._fingerprint(), self.optimizer.state,  # type: ignore[arg-type]
-                        [s.truth for s in self.objective.states], self.best_w, self.history, progress_made)
+        snapshot = self.optimizer.snapshot()
+        self.objective.remember(snapshot["samples"])
+        save_checkpoint(self.options.checkpoint, self._fingerprint(), snapshot, self.best_w,  # type: ignore[arg-type]
+                        self.history, progress_made)
 
     def _resume(self) -> int:
         """Continue from the checkpoint, if there is one; returns the number of passes already done."""
         path = self.options.checkpoint
         if path is None or not os.path.exists(path):
             return 0
-        state, truths, best, history, made = load_checkpoint(path, self._fingerprint())
-        for s, truth in zip(self.objective.states, truths):
-            s.set_truth(truth)
-        self.optimizer.state.update(state)
-        self.best_w, self.history = best, history
+        snapshot, self.best_w, self.history, made = load_checkpoint(path, self._fingerprint())
+        self.optimizer.restore(snapshot)
+        self.objective.remember(snapshot["samples"])
         self.best_value, self.best_validation, self.idle = made["best_value"], made["best_validation"], int(made["idle"])
         self.finished = str(made["finished"])
         return int(made["passes"])
+
+
+# ---------------------------------------------------------------------- what runs with the samples
+
+
+def description(state: SampleState) -> dict[str, Any]:
+    """What identifies a sample: a hash of its truth, costs and features, its size and its loss."""
+    digest = hashlib.sha256(str(state.weight).encode())
+    for array in (state.sample.observed, state.truth, state.truth_features, state.sample.crf.unary):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return {"digest": digest.digest(), "duals": len(state.dual.coords), "loss": f"{state.loss.name} {vars(state.loss)}",
+            "latent": state.sample.latent}
+
+
+def error_of(model: TrainedModel, sample: Sample) -> float:
+    """Share of wrong labels of the model's prediction."""
+    return float(np.mean(model.predict(sample.crf).labels != np.asarray(sample.labels)))
+
+
+def completed_labels(state: SampleState) -> np.ndarray | None:
+    """The completed truth of a latent sample."""
+    return state.truth if state.sample.latent else None

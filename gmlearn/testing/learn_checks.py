@@ -135,7 +135,7 @@ def check_state_is_all_it_remembers(kind: Any, samples: Sequence[Sample], option
     _passes(whole, 6)
     _passes(begun, 3)
     resumed = _started(kind, samples, options)
-    resumed.state.update({name: np.array(value) for name, value in begun.state.items()})
+    resumed.restore(begun.snapshot())
     _passes(resumed, 3)
     expect_close(resumed.w, whole.w, "weights after resuming", tol=1e-12)
 

@@ -95,7 +95,7 @@ def curve(samples, optimizer, regularizer, cap, passes, stop_at=-np.inf, **setti
         start = time.process_time()
         run.run()
         spent += time.process_time() - start
-        lams = [run.state[f"lam{k}"] for k in range(len(samples))]
+        lams = [state.memory["lam"] for state in objective.states]
         found.append((spent, objective.value(run.w, objective.vertices(run.w, lams))))
         if spent > cap or found[-1][1] <= stop_at:
             break

@@ -69,33 +69,63 @@ def test_a_finished_run_is_not_trained_further(tmp_path):
 
 
 SCRIPT = """
-import sys, time
+import sys
 sys.path.insert(0, {tests!r})
 import gmlearn as gm
 from learn_cases import ring_samples
 gm.train(ring_samples(0, n=3), optimizer="bcfw", regularizer=gm.L2(0.1), tol=-1.0, max_iter=10**6, checkpoint={path!r},
-         checkpoint_every=1, callbacks=[lambda *a: time.sleep(0.002)])
+         checkpoint_every=1, callbacks=[lambda passes, *a: print(passes, flush=True)])
 """
 
 
-def test_a_killed_process_resumes_to_the_same_result(tmp_path):
+@pytest.mark.parametrize("moment", [0.1, 0.13, *(pytest.param(m, marks=pytest.mark.slow) for m in np.linspace(0.15, 0.7, 18))])
+def test_a_killed_process_resumes_to_the_same_result(moment, tmp_path):
+    """SIGKILL at some moment after the first checkpoint: no half file is left, and no more than one interval is lost."""
     path = tmp_path / "killed.npz"
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]), path=str(path))
-    process = subprocess.Popen([sys.executable, "-c", script])
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + 100
         while not path.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
-        time.sleep(0.1)
+        time.sleep(moment)
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        told = [int(line) for line in process.communicate()[0].split("\n")[:-1]]
     assert process.returncode == -signal.SIGKILL
     done = int(np.load(path)["state_t"])
-    assert done >= 1
+    assert done >= 1 and done >= told[-1] - 1
+    left = [p.name for p in tmp_path.iterdir() if p.suffix == ".npz"]
+    assert left == ["killed.npz"]
     samples = ring_samples(0, n=3)
     resumed = gm.train(samples, checkpoint=path, max_iter=done + 3, **options("bcfw"))
     same(gm.train(samples, max_iter=done + 3, **options("bcfw")), resumed)
+
+
+FULL_DISK = """
+import resource, sys
+sys.path.insert(0, {tests!r})
+import gmlearn as gm
+from learn_cases import ring_samples
+how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), tol=-1.0, checkpoint={path!r}, checkpoint_every=1)
+gm.train(ring_samples(0, n=3), max_iter=2, **how)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))  # from now on files cannot grow: as on a full disk
+try:
+    gm.train(ring_samples(0, n=3), max_iter=4, **how)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_told_and_leaves_the_last_checkpoint(tmp_path):
+    path = tmp_path / "c.npz"
+    script = FULL_DISK.format(tests=str(Path(__file__).parents[1]), path=str(path))
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "File too large" in run.stdout and "c.npz" in run.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
+    assert int(np.load(path)["state_t"]) == 2
+    samples = ring_samples(0, n=3)
+    same(gm.train(samples, max_iter=4, **options("bcfw")), gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw")))
 
 
 def test_a_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from learn_cases import KINDS, objective_of, random_point, random_problem, ring_samples, true_hinge
 
 import gmlearn as gm
-from gmlearn.learn.completion import complete_all
+from gmlearn.learn.completion import take_completion
 from gmlearn.testing.brute_force import energy_table
 
 seeds = st.integers(0, 10**6)
@@ -20,11 +20,11 @@ def test_the_objective_never_increases_across_a_completion(seed, kind, solver):
     rng = np.random.default_rng(seed)
     samples, options = random_problem(rng, kind, 2, latent=True)
     objective = objective_of(samples, options)
-    complete_all(objective, np.zeros(objective.layout.size), "exact", 0, first=True)
+    objective.each(take_completion, np.zeros(objective.layout.size), "exact", 0)
     w, lams = random_point(rng, objective)
     vertices = objective.vertices(w, lams)
     before = objective.value(w, vertices)
-    drop = complete_all(objective, w, solver, 0, first=False)
+    drop = sum(objective.each(take_completion, w, solver, 0))
     assert drop >= 0.0
     assert objective.value(w, vertices) == pytest.approx(before - drop, abs=1e-9)
     for state in objective.states:

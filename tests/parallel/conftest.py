@@ -1,0 +1,34 @@
+"""Executors of every kind, on a Dask cluster that the tests of one file share."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from gmlearn.parallel import make_executor
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A local cluster of two worker processes, with its client."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+                                  silence_logs=logging.CRITICAL) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(params=["serial", "threads", "processes", "dask"])
+def executor(request):
+    """Two workers (one for serial) of each kind."""
+    scheduler = request.getfixturevalue("cluster") if request.param == "dask" else None
+    with make_executor(request.param, 1 if request.param == "serial" else 2, scheduler) as made:
+        yield made
+
+
+@pytest.fixture(params=["processes", "dask"])
+def remote(request):
+    """Two workers in other processes."""
+    scheduler = request.getfixturevalue("cluster") if request.param == "dask" else None
+    with make_executor(request.param, 2, scheduler) as made:
+        yield made
