@@ -1,4 +1,7 @@
-"""Kernels of block-coordinate Frank-Wolfe: the arithmetic over the dual variables of one batch of slaves."""
+"""Kernels of block-coordinate Frank-Wolfe: the arithmetic over the dual variables of one batch of slaves.
+
+Coordinates and slots are int32: these loops are bound by memory. `where` is the coordinate of each dual variable of the batch.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,35 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
-def dual_costs(slots, coords, unary, count, lam, y, mean, prox):
+def dual_costs(slots, where, share, lam, y, mean, prox):
     """(theta, lambda), both (Db,), at the dual variables `slots`: unary share + centre + (y - mean) / prox."""
     theta, now = np.empty(len(slots)), np.empty(len(slots))
     for j in range(len(slots)):
-        slot = slots[j]
-        c = coords[slot]
-        now[j] = lam[slot] + (y[slot] - mean[c]) / prox
-        theta[j] = unary[c] / count[c] + now[j]
+        slot, c = slots[j], where[j]
+        multiplier = lam[slot] + (y[slot] - mean[c]) / prox
+        now[j] = multiplier
+        theta[j] = share[c] + multiplier
     return theta, now
 
 
 @numba.njit(cache=True, nogil=True)
-def gaps_and_shares(indptr, slots, coords, count, y, ind, theta, value, own, vertex, prox, each):
-    """Gap, share of the way to the vertex, and fixed cost of the vertex, for each slave of a batch, (Mb,) each.
+def gaps_and_shares(indptr, slots, where, loose, y, ind, theta, value, own, vertex, prox, each):
+    """Share of the way to the vertex, and fixed cost of the vertex, for each slave of a batch, (Mb,) each.
 
-    own : fixed + w . features of the mixture's cliques.   vertex : w . features of the minimiser's cliques.
+    loose : 1 - 1 / number of copies, of each coordinate.   own : fixed + w . features of the mixture's cliques.
+    vertex : w . features of the minimiser's cliques.
     """
     n = len(indptr) - 1
     gaps, spreads, shares, fixed = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for m in range(n):
         mixture, spread, at_vertex = 0.0, 0.0, 0.0
         for j in range(indptr[m], indptr[m + 1]):
-            slot = slots[j]
-            share, corner = y[slot], ind[j]
+            share, corner = y[slots[j]], ind[j]
             if share > 0.0:
                 mixture += theta[j] * share
             if corner > 0.0:
                 at_vertex += theta[j] * corner
-            spread += (corner - share) ** 2 * (1.0 - 1.0 / count[coords[slot]])
+            spread += (corner - share) ** 2 * loose[where[j]]
         gaps[m] = own[m] + mixture - value[m]
         spreads[m] = spread / prox
         fixed[m] = value[m] - at_vertex - vertex[m]
@@ -48,35 +51,38 @@ def gaps_and_shares(indptr, slots, coords, count, y, ind, theta, value, own, ver
 
 
 @numba.njit(cache=True, nogil=True)
-def joint_direction(indptr, slots, members, coords, count, y, ind, shares, lam, clique, features, fixed, vertex_fixed, n_coords):
-    """The direction of a batch in which every slave goes its share: (move (Db,), its mean (n_coords,), summed clique features (P,),
-    summed fixed costs, <lambda, move>, |move|^2)."""
-    move, mean = np.empty(len(slots)), np.zeros(n_coords)
+def joint_direction(indptr, slots, members, where, copies, fixed_unary, y, ind, shares, lam, clique, features, fixed, vertex_fixed):
+    """The direction of a batch in which every slave goes its share.
+
+    Returns its mean (n_coords,), the change of the clique features (P,), the change of the costs at fixed weights, and the squared
+    distance that lambda goes, times prox^2. copies : number of copies of each coordinate.
+    """
+    mean = np.zeros(len(copies))
     turn = np.zeros(clique.shape[1])
-    cost, along, square = 0.0, 0.0, 0.0
+    slope, square = 0.0, 0.0
     for m in range(len(indptr) - 1):
         share, slave = shares[m], members[m]
         if share == 0.0:
-            move[indptr[m]:indptr[m + 1]] = 0.0
             continue
-        cost += share * (vertex_fixed[m] - fixed[slave])
+        slope += share * (vertex_fixed[m] - fixed[slave])
         for p in range(len(turn)):
             turn[p] += share * (features[m, p] - clique[slave, p])
         for j in range(indptr[m], indptr[m + 1]):
-            c = coords[slots[j]]
             step = share * (ind[j] - y[slots[j]])
-            move[j] = step
-            mean[c] += step / count[c]
-            along += lam[j] * step
+            mean[where[j]] += step
+            slope += lam[j] * step
             square += step * step
-    return move, mean, turn, cost, along, square
+    for c in range(len(mean)):
+        if mean[c] != 0.0:
+            square -= mean[c] * mean[c] / copies[c]
+            mean[c] /= copies[c]
+            slope += fixed_unary[c] * mean[c]
+    return mean, turn, slope, square
 
 
 @numba.njit(cache=True, nogil=True)
-def move_mixture(indptr, slots, members, y, mean, clique, fixed, move, mean_move, features, vertex_fixed, shares, gamma):
+def move_mixture(indptr, slots, members, y, mean, clique, fixed, ind, mean_move, features, vertex_fixed, shares, gamma):
     """Go `gamma` of the way along the joint direction, in place."""
-    for j in range(len(slots)):
-        y[slots[j]] += gamma * move[j]
     for c in range(len(mean)):
         mean[c] += gamma * mean_move[c]
     for m in range(len(indptr) - 1):
@@ -86,3 +92,18 @@ def move_mixture(indptr, slots, members, y, mean, clique, fixed, move, mean_move
         fixed[slave] += part * (vertex_fixed[m] - fixed[slave])
         for p in range(clique.shape[1]):
             clique[slave, p] += part * (features[m, p] - clique[slave, p])
+        for j in range(indptr[m], indptr[m + 1]):
+            y[slots[j]] += part * (ind[j] - y[slots[j]])
+
+
+@numba.njit(cache=True, nogil=True)
+def shift_centre(coords, copies, lam, y, mean, prox):
+    """lam takes up (y - mean) / prox, shares too small to matter are dropped, mean is formed again: all in place."""
+    total = np.zeros(len(mean))
+    for j in range(len(coords)):
+        lam[j] += (y[j] - mean[coords[j]]) / prox
+        if y[j] < 1e-9:
+            y[j] = 0.0
+        total[coords[j]] += y[j]
+    for c in range(len(mean)):
+        mean[c] = total[c] / copies[c]

@@ -33,12 +33,14 @@ from gmlearn.slaves import SlaveGroup
 class Batch:
     """Slaves that move together: some of one group, or all of a sample.
 
-    slots : int (Db,), their dual variables within the sample, slave by slave.   indptr : int (Mb + 1,), where each slave's begin.
+    slots : int (Db,), their dual variables within the sample, slave by slave.   where : int (Db,), the coordinate of each.
+    indptr : int (Mb + 1,), where each slave's begin.
     members : int (Mb,), the slaves' numbers within the sample.
     """
 
-    def __init__(self, groups: list[SlaveGroup], slots: np.ndarray, members: np.ndarray):
-        self.groups, self.slots, self.members = groups, slots, members
+    def __init__(self, groups: list[SlaveGroup], slots: np.ndarray, members: np.ndarray, coords: np.ndarray):
+        self.groups, self.members = groups, members
+        self.slots, self.where = slots.astype(np.int32), coords[slots].astype(np.int32)
         sizes = np.array([g.n for g in groups], np.int64)
         self.starts = np.cumsum(sizes) - sizes
         ends = np.cumsum([len(g.coords) for g in groups])
@@ -74,9 +76,9 @@ def sample_batches(state: SampleState) -> tuple[list[Batch], Batch]:
         for colour in colours:
             size, start = np.diff(group.indptr)[colour], group.indptr[colour]
             slots = where.start + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
-            batches.append(Batch([group if len(colours) == 1 else group.take(colour)], slots, first + colour))
+            batches.append(Batch([group if len(colours) == 1 else group.take(colour)], slots, first + colour, state.dual.coords))
         first += group.n
-    return batches, Batch(slaves.groups, np.arange(len(state.dual.coords)), np.arange(first))
+    return batches, Batch(slaves.groups, np.arange(len(state.dual.coords)), np.arange(first), state.dual.coords)
 
 
 class Mixture:
@@ -92,7 +94,8 @@ class Mixture:
         self.batches, self.whole = sample_batches(sample)
         self.zero = sample.layout.split(np.zeros(sample.layout.size))
         self.fixed_unary = self.slaves.unary(self.zero)
-        self.count = np.maximum(self.slaves.count, 1.0)
+        self.copies = np.maximum(self.slaves.count, 1.0)
+        self.loose = 1.0 - 1.0 / self.copies
         if "y" not in self.memory:
             self._start_at_truth()
 
@@ -122,12 +125,12 @@ class Mixture:
         from gmlearn.learn._bcfw_numba import dual_costs, gaps_and_shares
 
         sample, memory = self.sample, self.memory
-        named, coords = sample.layout.split(w), sample.dual.coords
-        theta, lam = dual_costs(batch.slots, coords, self.slaves.unary(named), self.count, memory["lam"], memory["y"],
+        named = sample.layout.split(w)
+        theta, lam = dual_costs(batch.slots, batch.where, self.slaves.unary(named) / self.copies, memory["lam"], memory["y"],
                                 memory["mean"], prox)
         ind, value, features, each = batch.solve(theta, named, sample.layout)
         own = memory["fixed"][batch.members] + memory["clique"][batch.members] @ w
-        shares, fixed = gaps_and_shares(batch.indptr, batch.slots, coords, self.count, memory["y"], ind, theta, value, own,
+        shares, fixed = gaps_and_shares(batch.indptr, batch.slots, batch.where, self.loose, memory["y"], ind, theta, value, own,
                                         features @ w, prox, each)
         return Vertices(batch, ind, features, fixed, shares, float(value.sum())), lam
 
@@ -136,18 +139,11 @@ class Mixture:
         from gmlearn.learn._bcfw_numba import joint_direction
 
         batch, memory = found.batch, self.memory
-        move, mean_move, turn, cost, along, square = joint_direction(
-            batch.indptr, batch.slots, batch.members, self.sample.dual.coords, self.count, memory["y"], found.ind, found.shares,
-            lam, memory["clique"], found.features, memory["fixed"], found.fixed, self.slaves.n_coords)
-        found.move, found.mean_move = move, mean_move
-        turn = self.sample.layout.join(self.slaves.unary_features(mean_move), turn)
-        return self._direction(turn, mean_move, cost + along, square, prox)
-
-    def _direction(self, turn: np.ndarray, mean_move: np.ndarray, slope: float, square: float, prox: float) -> Direction:
-        touched = mean_move != 0
-        slope += float(self.fixed_unary[touched] @ mean_move[touched])
-        spread = max(square - float(self.slaves.count @ mean_move ** 2), 0.0) / prox
-        return Direction(self.sample.weight, turn, slope, spread)
+        found.mean_move, turn, slope, square = joint_direction(
+            batch.indptr, batch.slots, batch.members, batch.where, self.copies, self.fixed_unary, memory["y"], found.ind,
+            found.shares, lam, memory["clique"], found.features, memory["fixed"], found.fixed)
+        turn = self.sample.layout.join(self.slaves.unary_features(found.mean_move), turn)
+        return Direction(self.sample.weight, turn, slope, max(square, 0.0) / prox)
 
     def move(self, found: Vertices, gamma: float) -> None:
         """Go `gamma` of the way along the direction just computed."""
@@ -155,7 +151,7 @@ class Mixture:
 
         batch, memory = found.batch, self.memory
         move_mixture(batch.indptr, batch.slots, batch.members, memory["y"], memory["mean"], memory["clique"], memory["fixed"],
-                     found.move, found.mean_move, found.features, found.fixed, found.shares, gamma)
+                     found.ind, found.mean_move, found.features, found.fixed, found.shares, gamma)
 
     def remember_place(self) -> np.ndarray:
         """Keep a copy of where the mixture is, for `direction_since` and `follow`; returns lambda (D,) without 1/prox."""
@@ -167,7 +163,9 @@ class Mixture:
         """The direction from the remembered place, where the multipliers were `lam` (D,), to where the mixture is now."""
         y, mean, clique, fixed = (self.memory[part] - self.memory[f"old_{part}"] for part in self.PARTS)
         turn = self.sample.layout.join(self.slaves.unary_features(mean), clique.sum(axis=0))
-        return self._direction(turn, mean, float(fixed.sum()) + float(lam @ y), float(y @ y), prox)
+        touched = mean != 0
+        slope = float(fixed.sum()) + float(lam @ y) + float(self.fixed_unary[touched] @ mean[touched])
+        return Direction(self.sample.weight, turn, slope, max(float(y @ y) - float(self.copies @ mean ** 2), 0.0) / prox)
 
 
 @dataclass
@@ -180,7 +178,6 @@ class Vertices:
     fixed: np.ndarray
     shares: np.ndarray
     value: float
-    move: Any = None
     mean_move: Any = None
 
 
@@ -364,7 +361,7 @@ def follow(sample: SampleState, gamma: float) -> None:
 
 def move_centre(sample: SampleState, prox: float) -> None:
     """The next proximal step starts where this one ended; shares too small to matter are dropped."""
-    dual, memory = sample.dual, sample.memory
-    memory["lam"] = dual.centred(memory["lam"] + (memory["y"] - dual.slaves.spread(memory["mean"])) / prox)
-    memory["y"] = np.where(memory["y"] < 1e-9, 0.0, memory["y"])
-    memory["mean"] = dual.mean(memory["y"])
+    from gmlearn.learn._bcfw_numba import shift_centre
+
+    mixture, memory = Mixture.of(sample), sample.memory
+    shift_centre(mixture.whole.where, mixture.copies, memory["lam"], memory["y"], memory["mean"], prox)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -219,16 +220,13 @@ class Prior:
             out[self.layout.slices[name]] = np.asarray(self.sets[name].project(function(name, part))).ravel()
         return out
 
-    @property
-    def strongly_convex(self) -> bool:
-        """Has every segment a quadratic part (or no freedom at all)?"""
-        return all(r.mu > 0 or isinstance(self.sets[n], Fixed) for n, r in self.regularizers.items())
+    @cached_property
+    def plain(self) -> bool:
+        """Nothing but mu/2 |w|^2, and no set: then all is one formula."""
+        return all(type(s) is ConvexSet for s in self.sets.values()) and \
+            all(type(r) in (L2, NoRegularizer) for r in self.regularizers.values())
 
-    @property
-    def unconstrained(self) -> bool:
-        return all(type(s) is ConvexSet for s in self.sets.values())
-
-    @property
+    @cached_property
     def curvature(self) -> np.ndarray:
         """mu of every weight, (P,)."""
         out = np.empty(self.layout.size)
@@ -249,6 +247,8 @@ class Prior:
 
         Exact where the set is a box, or R is quadratic and the steps are equal.
         """
+        if self.plain:
+            return np.asarray(w, float) / (1.0 + step * self.curvature)
         steps = self.layout.split(np.broadcast_to(np.asarray(step, float), (self.layout.size,)))
 
         def one(name: str, part: np.ndarray) -> np.ndarray:
@@ -262,6 +262,8 @@ class Prior:
         Projections are nearest points for equal rates only; with others a method would end at a wrong point.
         """
         out = np.array(rate, float)
+        if self.plain:
+            return out
         for name, where in self.layout.slices.items():
             coupled = not (type(self.sets[name]) is ConvexSet or isinstance(self.sets[name], (Box, Fixed)))
             if coupled or isinstance(self.regularizers[name], GroupL2):

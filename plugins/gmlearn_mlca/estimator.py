@@ -78,8 +78,8 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
         Parameters
         ----------
-        X : (n, d) array, memory-mapped array or sparse matrix; a list of such datasets; or an iterator
-            of pairs (X_chunk, y_chunk), with ``y=None``, for data that does not fit in memory.
+        X : (n, d) array, memory-mapped array or sparse matrix; a list of such datasets; or, for data that does not fit in
+            memory, a Dask array, or an iterator of pairs (X_chunk, y_chunk) with ``y=None``.
         y : labels (n,), memberships (n, k), or a list of them.
         """
         self._check_parameters()

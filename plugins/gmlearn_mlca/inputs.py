@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ def dataset_pairs(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
     """The (X_i, y_i) that make up the training data.
 
     ``(array, y)`` is one pair; ``([X_1, ...], [y_1, ...])`` with two-dimensional X_i is a list of datasets with
-    linked classes; an iterator (or generator) in place of X, with ``y=None``, yields the pairs itself.
+    linked classes; an iterator (or generator) in place of X, with ``y=None``, yields the pairs itself; a Dask array is
+    computed block of rows by block of rows, never as a whole.
     """
-    if y is None and isinstance(X, Iterator):
+    if is_lazy_array(X):
+        yield from _row_blocks(X, y)
+    elif y is None and isinstance(X, Iterator):
         yield from _checked_pairs(X)
     elif is_dataset_list(X):
         if not isinstance(y, (list, tuple)) or len(y) != len(X):
@@ -29,6 +33,21 @@ def dataset_pairs(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
 def is_dataset_list(X: Any) -> bool:
     """A list of two-dimensional arrays, as opposed to a list of rows?"""
     return isinstance(X, (list, tuple)) and len(X) > 0 and all(getattr(x, "ndim", 0) == 2 for x in X)
+
+
+def is_lazy_array(X: Any) -> bool:
+    """A Dask array (or one that looks like it)? Told by its attributes, so that Dask is not needed to ask."""
+    return hasattr(X, "dask") and hasattr(X, "chunks") and hasattr(X, "compute")
+
+
+def _row_blocks(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    """(X_block, y_block) of a Dask array, one block of rows in memory at a time."""
+    if y is None or len(y) != X.shape[0]:
+        raise ValueError(f"y: expected {X.shape[0]} labels, one for each row of X, got {'none' if y is None else len(y)}")
+    ends = np.cumsum([0, *X.chunks[0]]).tolist()
+    for a, b in pairwise(ends):
+        labels = y[a:b]
+        yield X[a:b].compute(), labels.compute() if is_lazy_array(labels) else labels
 
 
 def _checked_pairs(chunks: Iterator) -> Iterator[tuple[Any, Any]]:

@@ -79,7 +79,7 @@ def test_segments_have_priors_of_their_own():
     assert prior.value(w) == pytest.approx(2.0)
     np.testing.assert_allclose(prior.prox(w, 0.5), [0.5, -0.5, 2.0, 0.0, 0.5])
     np.testing.assert_array_equal(prior.curvature, [2, 2, 0, 0, 0])
-    assert not prior.strongly_convex and not prior.unconstrained
+    assert not prior.plain
 
 
 def test_coupled_weights_move_at_one_rate():

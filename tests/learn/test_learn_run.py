@@ -128,8 +128,8 @@ def test_an_archive_with_a_header_that_is_no_array_is_refused(tmp_path):
 
 
 def test_learning_pays_on_held_out_data():
-    samples, held_out = chain_samples(0, n=40, length=12), chain_samples(1, n=40, length=12)
+    samples, held_out = chain_samples(0, n=60, length=12), chain_samples(1, n=200, length=12)
     model = gm.train(samples, regularizer=gm.L2(0.02))
     unary_only = np.mean([np.mean(s.crf.blocks[0].inputs.argmax(axis=1) != s.labels) for s in held_out])
     learnt = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in held_out])
-    assert learnt < 0.85 * unary_only
+    assert learnt < 0.9 * unary_only

@@ -238,3 +238,15 @@ def test_too_few_rows_to_partition(data):
     model = MLCA().fit(*data)
     with pytest.raises(ValueError, match="X: expected at least n_clusters = 3 rows to partition, got n_samples = 2"):
         model.predict(data[0][:2])
+
+
+def test_dask_arrays_are_fitted_block_by_block():
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 6)), rng.integers(0, 3, 300)
+    whole = MLCA().fit(X, y).get_mahalanobis_matrix()
+    lazy = da.from_array(X, chunks=(70, 4))
+    for labels in (y, da.from_array(y, chunks=90)):
+        np.testing.assert_allclose(MLCA().fit(lazy, labels).get_mahalanobis_matrix(), whole, atol=1e-9)
+    with pytest.raises(ValueError, match="expected 300 labels"):
+        MLCA().fit(lazy, y[:-1])
