@@ -22,32 +22,38 @@ def dual_costs(slots, where, share, lam, y, mean, prox):
 
 
 @numba.njit(cache=True, nogil=True)
-def gaps_and_shares(indptr, slots, where, loose, y, ind, theta, value, own, vertex, prox, each):
-    """Share of the way to the vertex, and fixed cost of the vertex, for each slave of a batch, (Mb,) each.
+def costs_at_vertices(indptr, ind, theta):
+    """<theta, ind> of every slave of a batch, (Mb,)."""
+    total = np.zeros(len(indptr) - 1)
+    for m in range(len(total)):
+        for j in range(indptr[m], indptr[m + 1]):
+            if ind[j] > 0.0:
+                total[m] += theta[j] * ind[j]
+    return total
 
-    loose : 1 - 1 / number of copies, of each coordinate.   own : fixed + w . features of the mixture's cliques.
-    vertex : w . features of the minimiser's cliques.
+
+@numba.njit(cache=True, nogil=True)
+def gaps_and_shares(indptr, slots, where, loose, y, ind, theta, advantage, prox, each):
+    """Share of the way from the mixture to the vertex, for each slave of a batch, (Mb,): its own best step.
+
+    loose : 1 - 1 / number of copies, of each coordinate.   advantage : clique costs of the mixture minus those of the vertex.
     """
     n = len(indptr) - 1
-    gaps, spreads, shares, fixed = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    gaps, spreads, shares = np.empty(n), np.empty(n), np.empty(n)
     for m in range(n):
-        mixture, spread, at_vertex = 0.0, 0.0, 0.0
+        difference, spread = 0.0, 0.0
         for j in range(indptr[m], indptr[m + 1]):
             share, corner = y[slots[j]], ind[j]
-            if share > 0.0:
-                mixture += theta[j] * share
-            if corner > 0.0:
-                at_vertex += theta[j] * corner
-            spread += (corner - share) ** 2 * loose[where[j]]
-        gaps[m] = own[m] + mixture - value[m]
-        spreads[m] = spread / prox
-        fixed[m] = value[m] - at_vertex - vertex[m]
+            if share != corner:  # theta may be inf where both are 0
+                difference += theta[j] * (share - corner)
+                spread += (corner - share) ** 2 * loose[where[j]]
+        gaps[m], spreads[m] = advantage[m] + difference, spread / prox
     if not each:
         gaps[:], spreads[:] = gaps.sum(), spreads.sum()
     for m in range(n):
         share = 1.0 if spreads[m] <= gaps[m] else max(gaps[m], 0.0) / max(spreads[m], 1e-300)
         shares[m] = share if share >= 1e-7 else 0.0  # no denormal numbers: they are a hundred times slower
-    return shares, fixed
+    return shares
 
 
 @numba.njit(cache=True, nogil=True)
@@ -97,11 +103,12 @@ def move_mixture(indptr, slots, members, y, mean, clique, fixed, ind, mean_move,
 
 
 @numba.njit(cache=True, nogil=True)
-def shift_centre(coords, copies, lam, y, mean, prox):
-    """lam takes up (y - mean) / prox, shares too small to matter are dropped, mean is formed again: all in place."""
+def shift_centre(coords, copies, lam, average, y, mean, prox, rate):
+    """lam takes up (y - mean) / prox, average follows it, tiny shares are dropped, mean is formed again: all in place."""
     total = np.zeros(len(mean))
     for j in range(len(coords)):
         lam[j] += (y[j] - mean[coords[j]]) / prox
+        average[j] += rate * (lam[j] - average[j])
         if y[j] < 1e-9:
             y[j] = 0.0
         total[coords[j]] += y[j]

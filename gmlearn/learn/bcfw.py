@@ -84,7 +84,8 @@ def sample_batches(state: SampleState) -> tuple[list[Batch], Batch]:
 class Mixture:
     """Where one sample stands: arrays of its memory.
 
-    y (D,), mean (n_coords,), lam (D,) the proximal centre, clique (M, P) and fixed (M,): clique features and fixed clique costs.
+    y (D,), mean (n_coords,), lam (D,) the proximal centre, average (D,) of those centres, clique (M, P) and fixed (M,): clique
+    features and fixed clique costs.
     """
 
     PARTS = ("y", "mean", "clique", "fixed")
@@ -113,25 +114,32 @@ class Mixture:
         unary = sample.layout.join(self.slaves.unary_features(mean))
         used = mean > 0
         fixed = sample.truth_fixed - self.slaves.constant(self.zero) - float(self.fixed_unary[used] @ mean[used])
-        memory["lam"], memory["mean"], memory["y"] = sample.dual.lam.copy(), mean, mean[sample.dual.coords]
+        memory["lam"], memory["average"] = sample.dual.lam.copy(), sample.dual.lam.copy()
+        memory["mean"], memory["y"] = mean, mean[sample.dual.coords]
         memory["clique"], memory["fixed"] = np.tile((sample.truth_features - unary) / n, (n, 1)), np.full(n, fixed / n)
 
     def features(self) -> np.ndarray:
         """phi (P,) of the mixture."""
         return self.sample.layout.join(self.slaves.unary_features(self.memory["mean"]), self.memory["clique"].sum(axis=0))
 
-    def minimise(self, batch: Batch, w: np.ndarray, prox: float) -> tuple[Vertices, np.ndarray]:
-        """The minimisers of a batch at weights `w` (P,), and lambda (Db,) there."""
-        from gmlearn.learn._bcfw_numba import dual_costs, gaps_and_shares
+    def minimise(self, batch: Batch, w: np.ndarray, prox: float, at: np.ndarray | None = None) -> tuple[Vertices, np.ndarray]:
+        """Vertices of a batch with the steps towards them at weights `w` (P,), and lambda (Db,) there.
 
-        sample, memory = self.sample, self.memory
-        named = sample.layout.split(w)
+        The vertices are the minimisers at (w, lambda), or, with weights `at`, those at (at, average lambda).
+        """
+        from gmlearn.learn._bcfw_numba import costs_at_vertices, dual_costs, gaps_and_shares
+
+        sample, memory, named = self.sample, self.memory, self.sample.layout.split(w)
         theta, lam = dual_costs(batch.slots, batch.where, self.slaves.unary(named) / self.copies, memory["lam"], memory["y"],
                                 memory["mean"], prox)
-        ind, value, features, each = batch.solve(theta, named, sample.layout)
-        own = memory["fixed"][batch.members] + memory["clique"][batch.members] @ w
-        shares, fixed = gaps_and_shares(batch.indptr, batch.slots, batch.where, self.loose, memory["y"], ind, theta, value, own,
-                                        features @ w, prox, each)
+        costs = theta
+        if at is not None:
+            named = sample.layout.split(at)
+            costs = (self.slaves.unary(named) / self.copies)[batch.where] + memory["average"][batch.slots]
+        ind, value, features, each = batch.solve(costs, named, sample.layout)
+        fixed = value - costs_at_vertices(batch.indptr, ind, costs) - features @ (w if at is None else at)
+        advantage = memory["fixed"][batch.members] - fixed + (memory["clique"][batch.members] - features) @ w
+        shares = gaps_and_shares(batch.indptr, batch.slots, batch.where, self.loose, memory["y"], ind, theta, advantage, prox, each)
         return Vertices(batch, ind, features, fixed, shares, float(value.sum())), lam
 
     def direction(self, found: Vertices, lam: np.ndarray, prox: float) -> Direction:
@@ -231,22 +239,27 @@ class BlockFrankWolfe(Optimizer):
     Parameters
     ----------
     prox : c, in units of 1 / loss: larger means smaller moves of lambda in one pass.
+    stiffen : passes after which c has doubled; it goes on growing by as much.
+    rate : share of the present point in the running average of (w, lambda), where F is evaluated. Single points swing around the
+        optimum on models with many overlapping cliques; their average does not.
     step : about how far a weight may move in the first pass.
-    evaluate_every : every so many passes all samples are minimised at one (w, lambda), which gives F; the minimisers
+    evaluate_every : every so many passes all samples are minimised at the average (w, lambda), which gives F; the minimisers
         serve as directions like those of any other pass.
     batch : samples that start from the same weights. 1 is best for one worker and the default in one process; 0 means all of
         them and is the default where samples live elsewhere. The path, not the optimum, depends on it.
     """
 
     name = "bcfw"
-    settings = ("prox", "step", "evaluate_every", "batch")
+    settings = ("prox", "stiffen", "rate", "step", "evaluate_every", "batch")
     prox = 4.0
-    step = 0.3
+    stiffen = 60.0
+    rate = 0.3
+    step = 0.6
     evaluate_every = 5
     batch: int | None = None
 
     def start(self) -> None:
-        self.state["squares"], self.state["centre"] = np.zeros(len(self.w)), self.w.copy()
+        self.state["squares"], self.state["centre"], self.state["average"] = np.zeros(len(self.w)), self.w.copy(), self.w.copy()
         self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
         if self.batch is None:
             self.batch = 1 if self.objective.executor.local else 0
@@ -259,18 +272,19 @@ class BlockFrankWolfe(Optimizer):
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         weights = ProximalWeights(objective.prior, self.step, state)
-        value = None
+        value, prox = None, self.prox * (1.0 + float(state["t"]) / self.stiffen)
         if int(state["t"]) % self.evaluate_every == 0:
-            value, gap = self._whole_pass(weights)
+            value, gap = self._whole_pass(weights, prox)
         else:
-            weights, gap = self._sweep(weights)
+            weights, gap = self._sweep(weights, prox)
         state.update(weights.arrays())
         if value is not None:
             self._adapt(value)
         state["since"] = state["since"] + 1
         if int(state["since"]) >= int(state["inner"]):
-            objective.each(move_centre, self.prox)
+            objective.each(move_centre, prox, self.rate)
             state["centre"], state["since"] = state["w"].copy(), np.array(0)
+            state["average"] = state["average"] + self.rate * (state["w"] - state["average"])
         state["t"] = state["t"] + 1
         return PassReport(objective=value, gap=gap, step=self.step)
 
@@ -281,25 +295,25 @@ class BlockFrankWolfe(Optimizer):
             self.state["inner"] = np.minimum(self.state["inner"] * 2, 8)
         self.state["lowest"] = np.array(min(lowest, value))
 
-    def _whole_pass(self, weights: ProximalWeights) -> tuple[float, float]:
-        """All slaves at one (w, lambda): F, and a move of every sample towards its minimisers."""
-        w = weights.w.copy()
-        found = self.objective.each(whole_direction, w, self.prox)
-        value, self.state["evaluated"] = self.objective.prior.value(w) + float(np.sum([f[0] for f in found])), w
+    def _whole_pass(self, weights: ProximalWeights, prox: float) -> tuple[float, float]:
+        """All slaves at the average (w, lambda): F there, and a move of every sample towards the minimisers."""
+        at = self.state["average"]
+        found = self.objective.each(whole_direction, weights.w, prox, at)
+        value, self.state["evaluated"] = self.objective.prior.value(at) + float(np.sum([f[0] for f in found])), at
         return value, self._follow(weights, np.arange(len(found)), [f[1] for f in found])
 
-    def _sweep(self, weights: ProximalWeights) -> tuple[ProximalWeights, float]:
+    def _sweep(self, weights: ProximalWeights, prox: float) -> tuple[ProximalWeights, float]:
         """One visit to the batches of all slaves, `batch` samples at the same weights."""
         objective, order, gap = self.objective, self.order(), 0.0
         if self.batch == 1:
             for k in order:
-                weights, found = objective.one(k, step_by_step, weights, self.prox)
+                weights, found = objective.one(k, step_by_step, weights, prox)
                 gap += found
             return weights, gap
         size = self.batch or len(order)
         for first in range(0, len(order), size):
             index = np.sort(order[first:first + size])
-            gap += self._follow(weights, index, objective.each(local_direction, weights, self.prox, index=index))
+            gap += self._follow(weights, index, objective.each(local_direction, weights, prox, index=index))
         return weights, gap
 
     def _follow(self, weights: ProximalWeights, index: np.ndarray, directions: list[Direction]) -> float:
@@ -340,11 +354,11 @@ def local_direction(sample: SampleState, weights: ProximalWeights, prox: float) 
     return mixture.direction_since(lam, prox)
 
 
-def whole_direction(sample: SampleState, w: np.ndarray, prox: float) -> tuple[float, Direction]:
-    """All slaves of a sample at one (w, lambda): the hinge, and the direction towards the minimisers."""
+def whole_direction(sample: SampleState, w: np.ndarray, prox: float, at: np.ndarray) -> tuple[float, Direction]:
+    """All slaves of a sample at weights `at` and its average lambda: the hinge there, and the direction towards the minimisers."""
     mixture = Mixture.of(sample)
-    found, lam = mixture.minimise(mixture.whole, w, prox)
-    hinge = hinge_of(sample, w, found.value + mixture.slaves.constant(sample.layout.split(w)))
+    found, lam = mixture.minimise(mixture.whole, w, prox, at)
+    hinge = hinge_of(sample, at, found.value + mixture.slaves.constant(sample.layout.split(at)))
     mixture.remember_place()
     direction = mixture.direction(found, lam, prox)
     mixture.move(found, 1.0)
@@ -359,9 +373,9 @@ def follow(sample: SampleState, gamma: float) -> None:
             sample.memory[part] = old + gamma * (sample.memory[part] - old)
 
 
-def move_centre(sample: SampleState, prox: float) -> None:
+def move_centre(sample: SampleState, prox: float, rate: float) -> None:
     """The next proximal step starts where this one ended; shares too small to matter are dropped."""
     from gmlearn.learn._bcfw_numba import shift_centre
 
     mixture, memory = Mixture.of(sample), sample.memory
-    shift_centre(mixture.whole.where, mixture.copies, memory["lam"], memory["y"], memory["mean"], prox)
+    shift_centre(mixture.whole.where, mixture.copies, memory["lam"], memory["average"], memory["y"], memory["mean"], prox, rate)

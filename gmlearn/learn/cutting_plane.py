@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.validation import check_index
 from gmlearn.learn.objective import SampleState
 from gmlearn.learn.optimizers import Optimizer, PassReport
 from gmlearn.learn.prior import Box, ConvexSet, ElasticNet, Fixed, GroupL2, Prior, Projection, Simplex
@@ -69,6 +70,7 @@ class CuttingPlane(Optimizer):
     """
 
     name = "cutting-plane"
+    growing = ("slopes", "offsets", "owners", "ages")
     settings = ("oracle", "slack", "drop_after")
     oracle = "relaxed"
     slack = "n"
@@ -90,6 +92,10 @@ class CuttingPlane(Optimizer):
 
     def truth_changed(self) -> None:
         self.start()
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        super().restore(snapshot)
+        check_index("owners", self.state["owners"], self.objective.n_samples if self.slack == "n" else 1, ndim=1)
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective

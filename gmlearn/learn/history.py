@@ -41,7 +41,10 @@ class TrainingHistory:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingHistory:
-        """The inverse of `arrays`."""
+        """The inverse of `arrays`; columns that are no history are refused."""
+        shapes = {arrays[f.name].shape for f in fields(cls)}
+        if len(shapes) != 1 or len(shapes.pop()) != 1 or any(arrays[f.name].dtype != np.float64 for f in fields(cls)):
+            raise ValueError("expected a history of columns of one length")
         history = cls(**{f.name: arrays[f.name].tolist() for f in fields(cls)})
         history.passes = [int(p) for p in history.passes]
         return history

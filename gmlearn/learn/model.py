@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.archive import load_arrays, save_arrays
+from gmlearn._utils.archive import damage_named, load_arrays, save_arrays
 from gmlearn._version import __version__
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.model.crf import CRF
@@ -81,11 +81,12 @@ class TrainedModel:
     def load(cls, path: str | os.PathLike) -> TrainedModel:
         """Read what `save` wrote."""
         header, arrays = load_arrays(path, "gmlearn trained model")
-        history = TrainingHistory.from_arrays({n[8:]: a for n, a in arrays.items() if n.startswith("history_")})
-        weights = {str(name): arrays[f"weight{i}"] for i, name in enumerate(header["names"])}
-        completions = [arrays[f"completion{k}"] for k in range(int(header["completions"]))]
-        return cls(weights, float(header["objective"]), history, completions, dict(header["settings"]), int(header["seed"]),
-                   dict(header["versions"]), str(header["status"]))
+        with damage_named(path, "gmlearn trained model"):
+            history = TrainingHistory.from_arrays({n[8:]: a for n, a in arrays.items() if n.startswith("history_")})
+            weights = {str(name): arrays[f"weight{i}"] for i, name in enumerate(header["names"])}
+            completions = [arrays[f"completion{k}"] for k in range(int(header["completions"]))]
+            return cls(weights, float(header["objective"]), history, completions, dict(header["settings"]), int(header["seed"]),
+                       dict(header["versions"]), str(header["status"]))
 
     def __repr__(self) -> str:
         shapes = {name: value.shape for name, value in self.weights.items()}

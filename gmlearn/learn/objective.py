@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.archive import check_like
 from gmlearn.decompositions import decompose
 from gmlearn.learn.prior import Prior
 from gmlearn.learn.sample import Sample
@@ -160,7 +161,8 @@ class Objective:
         return self.each(snapshot)
 
     def restore(self, memory: Sequence[dict[str, np.ndarray]]) -> None:
-        self.each(restore, own=[(m,) for m in memory])
+        """Take back what `memory` gave, also from a file: arrays that do not fit the samples are refused."""
+        self.each(check_and_restore, own=[(m,) for m in memory])
 
     def remember(self, memory: Sequence[dict[str, np.ndarray]]) -> None:
         """What a sample is given back if its worker is lost."""
@@ -214,6 +216,14 @@ def restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
     state.scratch.clear()
     state.completed = bool(kept["completed"])
     state.set_truth(kept["truth"])
+
+
+def check_and_restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
+    """`restore` for arrays of strangers: those that the sample has already, and multipliers, must be alike."""
+    duals, own = np.zeros(len(state.dual.coords)), snapshot(state)
+    known = {"lam": duals, "ind": duals, **own}
+    check_like({name: a for name, a in kept.items() if name in known}, known, optional={"lam", "ind"} - own.keys())
+    restore(state, kept)
 
 
 def broken_block(state: SampleState, w: np.ndarray) -> str:

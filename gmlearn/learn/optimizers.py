@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gmlearn._utils.archive import check_like
 from gmlearn._utils.validation import check_number
 from gmlearn.learn.objective import Objective, SampleState, forget, hinge_of, slope_of
 from gmlearn.learn.prior import Prior
@@ -40,6 +41,8 @@ class Optimizer(ABC):
     name: ClassVar[str] = ""
     #: names of the further settings that ``gm.train(..., name=value)`` may pass
     settings: ClassVar[tuple[str, ...]] = ()
+    #: arrays of `state` that get longer
+    growing: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, objective: Objective, w: np.ndarray, seed: int = 0, **settings: Any):
         self.objective, self.seed = objective, seed
@@ -74,7 +77,10 @@ class Optimizer(ABC):
         return {"state": dict(self.state), "samples": self.objective.memory()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Go on from a `snapshot`, also one of another process."""
+        """Go on from a `snapshot`, also one of another process; arrays that do not fit are refused."""
+        check_like(snapshot["state"], {**self.state, "evaluated": self.w}, optional=("evaluated",), growing=self.growing)
+        if int(snapshot["state"]["t"]) < 0 or len({len(snapshot["state"][name]) for name in self.growing}) > 1:
+            raise ValueError("t: expected a number of passes; growing arrays: expected one length")
         self.objective.restore(snapshot["samples"])
         self.state.update(snapshot["state"])
 

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gmlearn._utils.archive import check_like, damage_named
 from gmlearn._utils.progress import progress
 from gmlearn._utils.validation import check_number
-from gmlearn.learn.checkpoint import load_checkpoint, save_checkpoint
+from gmlearn.learn.checkpoint import KIND, load_checkpoint, save_checkpoint
 from gmlearn.learn.completion import take_completion
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.learn.model import TrainedModel, plain_settings
@@ -263,8 +264,8 @@ class TrainingRun:
         if t == 0:
             self.optimizer.begin()
         self.optimizer.truth_changed()
-        # F of the kept weights, with the new truths
-        self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
+        if np.isfinite(self.best_value):  # F of the kept weights, with the new truths
+            self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
         return drop
 
     def _complete_now(self) -> float:
@@ -354,12 +355,14 @@ class TrainingRun:
         path = self.options.checkpoint
         if path is None or not os.path.exists(path):
             return 0
-        snapshot, self.best_w, self.history, made = load_checkpoint(path, self._fingerprint())
-        self.optimizer.restore(snapshot)
-        self.objective.remember(snapshot["samples"])
-        self.best_value, self.best_validation, self.idle = made["best_value"], made["best_validation"], int(made["idle"])
-        self.finished = str(made["finished"])
-        return int(made["passes"])
+        with damage_named(path, KIND):
+            snapshot, self.best_w, self.history, made = load_checkpoint(path, self._fingerprint())
+            self.optimizer.restore(snapshot)
+            self.objective.remember(snapshot["samples"])
+            check_like({"best": self.best_w}, {"best": self.optimizer.w})
+            self.best_value, self.best_validation = float(made["best_value"]), float(made["best_validation"])
+            self.idle, self.finished = int(made["idle"]), str(made["finished"])
+            return int(made["passes"])
 
 
 # ---------------------------------------------------------------------- what runs with the samples

@@ -110,3 +110,20 @@ def test_a_completion_that_changes_observed_labels_is_refused():
     wrong = (np.asarray(sample.labels) + 1) % 3
     with pytest.raises(ValueError, match=r"samples\[0\].completion"):
         gm.train([gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: wrong)], max_iter=2)
+
+
+def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
+    """Before the first completion the energy of the truth may be inf; the objective must not become NaN by it."""
+    rng, samples = np.random.default_rng(0), []
+    for _ in range(4):
+        truth = rng.integers(0, 2, 6)
+        crf = gm.CRF(12, 2)
+        crf.add(gm.Unary((truth[:, None] == np.arange(2)) + 0.5 * rng.normal(size=(6, 2)), "u", variables=np.arange(6)))
+        equal = np.tile([[0.0, np.inf], [np.inf, 0.0]], (6, 1, 1))
+        crf.add(gm.Table(np.stack([np.arange(6), np.arange(6, 12)], axis=1), equal))  # a hidden copy of every label
+        crf.add(gm.Potts([[6 + i, 7 + i] for i in range(5)], weight="smooth"))
+        samples.append(gm.Sample(crf, np.concatenate([truth, np.zeros(6, int)]), hidden=np.arange(12) >= 6))
+    model = gm.train(samples, regularizer=gm.L2(0.1), max_iter=30)
+    assert np.isfinite(model.objective) and np.abs(model.weights["u"]).max() > 0
+    for sample, labels in zip(samples, model.completions):
+        np.testing.assert_array_equal(labels[6:], sample.labels[:6])
