@@ -10,7 +10,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from gmlearn._utils.files import atomic_write
 
 #: arrays may take `SAFE_BYTES` together; beyond that at most this many times the size of the archive
 MAX_RATIO, SAFE_BYTES = 100, 2**26
+#: no number that an algorithm arrives at is as large; its square and sums of it would overflow
+HUGE = 1e100
 #: what numpy writes before the numbers of an array; anything else (objects, records, strings) does not match
 _HEADER = re.compile(rb"\{'descr': '([<>|]?[biuf][1248])', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,400})\), \}\s*")
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError, OverflowError,
@@ -58,7 +60,27 @@ def damage_named(path: str | os.PathLike, kind: str) -> Iterator[None]:
     try:
         yield
     except _MISFIT as error:
-        raise ValueError(f"{os.fspath(path)}: not a {kind} file, or damaged ({type(error).__name__}: {str(error)[:200]})") from None
+        name, said = os.fspath(path), str(error)
+        if said.startswith(name) and not isinstance(error, ArchiveError):
+            raise  # it says so already
+        raise ValueError(f"{name}: not a {kind} file, or damaged ({type(error).__name__}: {said.removeprefix(f'{name}: ')[:200]})"
+                         ) from None
+
+
+def check_like(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], optional: Collection[str] = (),
+               growing: Collection[str] = ()) -> None:
+    """Stored arrays must have the names, types and shapes of `expected`, and be finite where those are.
+
+    Compiled code trusts them afterwards. Those in `optional` may be absent, those in `growing` may differ in their first length.
+    """
+    if not expected.keys() - set(optional) <= found.keys() <= expected.keys():
+        raise ValueError(f"expected the arrays {sorted(expected)}, got {sorted(found)}")
+    for name, array in found.items():
+        given, like, skip = np.asarray(array), np.asarray(expected[name]), name in growing
+        if given.dtype != like.dtype or given.ndim != like.ndim or given.shape[skip:] != like.shape[skip:]:
+            raise ValueError(f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape {given.shape}")
+        if given.dtype.kind == "f" and np.isfinite(like).all() and not (np.abs(given) < HUGE).all():
+            raise ValueError(f"{name}: expected finite numbers below {HUGE:g}")
 
 
 def write_archive(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:

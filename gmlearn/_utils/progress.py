@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,9 @@ def progress(iterable: Iterable | None = None, *, total: int | None = None, desc
     ----------
     show : True, False, or None: only when standard error is a terminal or a notebook is running.
     """
-    from tqdm.auto import tqdm
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")  # a notebook without ipywidgets gets a bar of text
+        from tqdm.auto import tqdm
 
     if show is None:
         show = sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 
 import dask
 import distributed
+import numpy as np
 
 from gmlearn.parallel.host import ShardHost
+from gmlearn.parallel.messages import Buffer
 from gmlearn.parallel.remote import Answer, Remote
 
 #: how long to wait for a scheduler, and for a worker where there is none, in seconds
@@ -102,7 +104,7 @@ class Dask(Remote):
         self._serial += 1
         lost = self._watch({w: self._hosts[w] for w in heads})
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):  # shards travel once, and not back
-            futures = {w: self._client.submit(_ask, self._token, self._serial, head, shared, pure=False, retries=0,
+            futures = {w: self._client.submit(_ask, self._token, self._serial, _array(head), _array(shared), pure=False, retries=0,
                                               workers=[self._addresses[w]], key=f"gmlearn-ask-{self._token}-{self._serial}-{w}")
                        for w, head in heads.items() if w not in lost}
         lost |= self._watch(futures)
@@ -192,6 +194,12 @@ def _open(token: str, n_threads: int) -> ShardHost:
     return host
 
 
-def _ask(token: str, serial: int, head: bytes, shared: bytes) -> Answer | None:
+def _ask(token: str, serial: int, head: np.ndarray, shared: np.ndarray) -> Answer | None:
     host = _HOSTS.get((token, distributed.get_worker().address))
-    return None if host is None else host.answer(serial, head, shared)
+    answer = None if host is None else host.answer(serial, head, shared)
+    return None if answer is None else [(kind, _array(content)) for kind, content in answer]
+
+
+def _array(content: Buffer) -> np.ndarray:
+    """Bytes as Dask moves them without copies: three times as fast as bytes objects, at 8 MB."""
+    return np.frombuffer(content, np.uint8)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gmlearn.parallel.messages import dumps, loads, outcome
+from gmlearn.parallel.messages import Buffer, dumps, loads, outcome
 from gmlearn.registry import PluginWarning, registry
 
 
@@ -26,13 +26,13 @@ class ShardHost:
     def __init__(self, n_threads: int = 1) -> None:
         self.shards: dict[int, Any] = {}
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
-        self._last: tuple[int, list[tuple[str, bytes]]] | None = None
+        self._last: tuple[int, list[tuple[str, Buffer]]] | None = None
 
-    def answer(self, serial: int, head: bytes, shared: bytes) -> list[tuple[str, bytes]] | None:
+    def answer(self, serial: int, head: Buffer, shared: Buffer) -> list[tuple[str, Buffer]] | None:
         """Do what is asked, once: the same serial number again gets the same answer, because shards have state."""
         if self._last is not None and self._last[0] == serial:
             return self._last[1]
-        done: list[tuple[str, bytes]] | None
+        done: list[tuple[str, Buffer]] | None
         try:
             operation, *rest = loads(head)
             done = getattr(self, f"_{operation}")(*rest, loads(shared))
@@ -41,11 +41,11 @@ class ShardHost:
         self._last = (serial, done) if done is not None else None
         return done
 
-    def _run(self, function: Callable[[Any], tuple[str, bytes]], items: Iterable[Any]) -> list[tuple[str, bytes]]:
+    def _run(self, function: Callable[[Any], tuple[str, Buffer]], items: Iterable[Any]) -> list[tuple[str, Buffer]]:
         return list(map(function, items) if self._pool is None else self._pool.map(function, items))
 
     def _build(self, fresh: bool, builders: list[tuple[int, Callable[[], Any], Any]], plugins: list[tuple[bytes, str]]
-               ) -> list[tuple[str, bytes]]:
+               ) -> list[tuple[str, Buffer]]:
         if fresh:
             self.shards.clear()
         learn_plugins(plugins)
@@ -58,12 +58,12 @@ class ShardHost:
 
         return self._run(lambda item: outcome(build, *item), builders)
 
-    def _call(self, method: str, calls: list[tuple[int, tuple]], args: tuple) -> list[tuple[str, bytes]] | None:
+    def _call(self, method: str, calls: list[tuple[int, tuple]], args: tuple) -> list[tuple[str, Buffer]] | None:
         if any(index not in self.shards for index, _ in calls):
             return None
         return self._run(lambda c: outcome(getattr(self.shards[c[0]], method), *args, *c[1]), calls)
 
-    def _map(self, items: list[Any], shared: tuple[Callable[[Any], Any], list[tuple[bytes, str]]]) -> list[tuple[str, bytes]]:
+    def _map(self, items: list[Any], shared: tuple[Callable[[Any], Any], list[tuple[bytes, str]]]) -> list[tuple[str, Buffer]]:
         function, plugins = shared
         learn_plugins(plugins)
         return self._run(lambda item: outcome(function, item), items)

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
+#: pickled bytes, or an array of them
+Buffer = bytes | np.ndarray
 dumps: Callable[[Any], bytes] = cloudpickle.dumps
-loads: Callable[[bytes], Any] = cloudpickle.loads
+loads: Callable[[Buffer], Any] = cloudpickle.loads
 
 
-def outcome(function: Callable[..., Any], *args: Any) -> tuple[str, bytes]:
+def outcome(function: Callable[..., Any], *args: Any) -> tuple[str, Buffer]:
     """("value", the pickled result), or ("error", the pickled exception)."""
     try:
         return "value", dumps(function(*args))
@@ -23,7 +26,7 @@ def outcome(function: Callable[..., Any], *args: Any) -> tuple[str, bytes]:
         return "error", dumps(_pack(error))
 
 
-def unpack(answer: tuple[str, bytes]) -> Any:
+def unpack(answer: tuple[str, Buffer]) -> Any:
     """The result, or the exception raised as it was, with the remote traceback as a note."""
     kind, content = answer
     if kind == "value":

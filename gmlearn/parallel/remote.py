@@ -8,9 +8,9 @@ from typing import Any
 
 from gmlearn.parallel.base import Builder, Executor, arguments
 from gmlearn.parallel.host import script_plugins
-from gmlearn.parallel.messages import dumps, unpack
+from gmlearn.parallel.messages import Buffer, dumps, unpack
 
-Answer = list[tuple[str, bytes]]
+Answer = list[tuple[str, Buffer]]
 #: after so many faults in a row within one call, the work itself is taken to be what ends the workers
 MAX_FAULTS = 4
 
@@ -90,7 +90,7 @@ class Remote(Executor):
     def _finish(self, n_jobs: int, where: Callable[[int], int], request: Callable[[list[int]], tuple], shared: bytes,
                 what: str) -> list[Any]:
         """Results of the jobs 0, 1, ...; those of lost workers are repeated once the shards are back."""
-        answers: dict[int, tuple[str, bytes]] = {}
+        answers: dict[int, tuple[str, Buffer]] = {}
         waiting = list(range(n_jobs))
         for _ in range(MAX_FAULTS):
             got, lost = self._round(waiting, where, request, shared)
@@ -120,13 +120,13 @@ class Remote(Executor):
             raise self._hopeless("building shards")
 
     def _round(self, jobs: list[int], where: Callable[[int], int], request: Callable[[list[int]], tuple], shared: bytes,
-               everyone: bool = False) -> tuple[dict[int, tuple[str, bytes]], list[int]]:
+               everyone: bool = False) -> tuple[dict[int, tuple[str, Buffer]], list[int]]:
         """One request to each worker that has jobs: (outcomes by job, lost workers)."""
         groups: dict[int, list[int]] = {w: [] for w in self._slots()} if everyone else {}
         for job in jobs:
             groups.setdefault(where(job), []).append(job)
         answers = self._exchange({w: dumps(request(js)) for w, js in groups.items()}, shared)
-        outcomes: dict[int, tuple[str, bytes]] = {}
+        outcomes: dict[int, tuple[str, Buffer]] = {}
         for w, js in groups.items():
             answer = answers[w]
             if answer is not None:  # one answer to several jobs: the request itself failed

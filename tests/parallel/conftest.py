@@ -30,5 +30,7 @@ def executor(request):
 def remote(request):
     """Two workers in other processes."""
     scheduler = request.getfixturevalue("cluster") if request.param == "dask" else None
+    if scheduler is not None:
+        scheduler.wait_for_workers(2, timeout=60)  # an earlier test may have ended one
     with make_executor(request.param, 2, scheduler) as made:
         yield made
