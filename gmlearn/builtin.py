@@ -35,11 +35,12 @@ def gmlearn_solvers():
     from gmlearn.solvers.external import AlphaExpansion, MaxFlow, Toulbar2
     from gmlearn.solvers.linear import LinearProgram
     from gmlearn.solvers.polish import ICM, ChainICM
+    from gmlearn.solvers.srmp import SRMP
     from gmlearn.solvers.tabu import TabuSearch
     from gmlearn.solvers.tree import Tree
     from gmlearn.solvers.trws import TRWS
 
-    return [Auto(), DualSubgradient(), TRWS(), MPLP(), BCFW(), LinearProgram(), Exact(), BruteForce(), Tree(),
+    return [Auto(), DualSubgradient(), TRWS(), SRMP(), MPLP(), BCFW(), LinearProgram(), Exact(), BruteForce(), Tree(),
             VariableElimination(), ICM(), ChainICM(), TabuSearch(), MaxFlow(), AlphaExpansion(), Toulbar2()]
 
 

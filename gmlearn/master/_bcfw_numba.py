@@ -5,31 +5,33 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def batch_theta(slots, coords, base, y, mean, inverse, theta):
-    """theta = base + (y - mean) / c for the dual variables of one batch; `base` is share + centre."""
+    """theta = base + (y - mean) / c for the dual variables of one batch, at `slots` of all; `base` is share + centre."""
     for i in range(len(slots)):
         d = slots[i]
-        theta[i] = base[d] + inverse * (y[d] - mean[coords[d]])
+        theta[i] = base[d] + inverse * (y[d] - mean[coords[i]])
 
 
-@njit(cache=True, nogil=True)
-def batch_step(slots, indptr, coords, count, theta, ind, value, cost, y, mean, inverse):
-    """Move each subproblem of a batch towards its minimiser by the exact line search; returns the sum of the gaps.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def batch_step(slots, indptr, coords, portion, base, theta, ind, value, cost, y, mean, inverse):
+    """Move each subproblem of a batch towards its minimiser at `theta`, by the exact line search at the present costs.
 
-    f(gamma) = f(0) - gamma gap + gamma^2 / (2c) sum_d (ind - y)^2 (1 - 1/count); cost (M,) holds h(y) of each subproblem.
+    f(gamma) = f(0) - gamma gap + gamma^2 / (2c) sum_d (ind - y)^2 (1 - portion); cost (M,) holds h(y) of each subproblem.
+    portion : 1 / the number of slaves that hold a coordinate. Earlier subproblems of the batch may have moved coordinates of
+    later ones: the gap is that of the present costs, so that every step is a descent.
     """
-    total = 0.0
     for m in range(len(indptr) - 1):
-        gap, quadratic, vertex = cost[m] - value[m], 0.0, value[m]
+        gap, quadratic, vertex = cost[m], 0.0, value[m]
         for i in range(indptr[m], indptr[m + 1]):
             d = slots[i]
-            if y[d] > 0.0:
-                gap += theta[i] * y[d]
-            if ind[i] > 0.0:
-                vertex -= theta[i] * ind[i]
             move = ind[i] - y[d]
-            quadratic += move * move * (1.0 - 1.0 / count[coords[d]])
+            # selections: a forbidden label costs inf and does not move; branches would be mispredicted
+            paid = theta[i] if ind[i] > 0.0 else 0.0
+            now = base[d] + inverse * (y[d] - mean[coords[i]]) if move != 0.0 else 0.0
+            vertex -= paid * ind[i]
+            gap -= now * move
+            quadratic += move * move * (1.0 - portion[i])
+        gap -= vertex
         quadratic *= inverse
-        total += gap
         if gap <= 0.0:
             continue
         gamma = 1.0 if quadratic <= gap else gap / quadratic
@@ -37,6 +39,14 @@ def batch_step(slots, indptr, coords, count, theta, ind, value, cost, y, mean, i
             d = slots[i]
             move = gamma * (ind[i] - y[d])
             y[d] += move
-            mean[coords[d]] += move / count[coords[d]]
+            mean[coords[i]] += move * portion[i]
         cost[m] += gamma * (vertex - cost[m])
-    return total
+
+
+@njit(cache=True, nogil=True)
+def move_centre(coords, y, mean, inverse, centre, base):
+    """centre += (y - mean) / c, and `base` with it."""
+    for d in range(len(coords)):
+        step = inverse * (y[d] - mean[coords[d]])
+        centre[d] += step
+        base[d] += step

@@ -32,8 +32,8 @@ def grid_cliques(height: int, width: int, clique_height: int, clique_width: int,
 
 def find_grid(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
     """(height, width) if `edges` are exactly those of a 4-connected grid numbered row by row, else None."""
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    step = high - low
+    low = np.minimum(edges[:, 0], edges[:, 1])  # much faster than reductions along an axis of two
+    step = np.abs(edges[:, 0] - edges[:, 1])
     wide = step[step > 1]
     width = int(wide[0]) if len(wide) else n_vars
     if width < 2 or n_vars % width or ((step != 1) & (step != width)).any():

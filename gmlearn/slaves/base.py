@@ -22,11 +22,13 @@ class SlaveResult:
     ind : float (D,), the minimisers' indicators, laid out like ``group.coords``; fractions only from relaxations.
     value : float (M,), the minima (lower bounds if the solver is a relaxation).
     labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int (S,), one per member.
+    chosen : int (S,), which entries of `ind` are 1, where that is known: far fewer than D, so counting them is cheaper.
     """
 
     ind: np.ndarray
     value: np.ndarray
     labels: Any = None
+    chosen: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class SlaveSolver(ABC):
     r"""Exact minimiser of single cliques, :math:`\min_x \sum_i \theta_i(x_i) + h_c(x; w)`, for a whole block at once.
 
     A subclass sets `name`, says in `refuses` what it cannot do, and writes `minimise`. Further powers are optional:
-    define `min_marginals` or `log_partition` and the masters that can use them will find them.
+    define `min_marginals` (and `member_marginals`, where one member is cheaper than all of them) or `log_partition` and the
+    masters that can use them will find them.
     """
 
     registry_kind: ClassVar[str] = "slave solver"
@@ -181,9 +184,10 @@ class CliqueGroup(SlaveGroup):
     def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:
         labels, value = self.solver.minimise(self.block, self.shaped(theta), prepared)
         labels = np.asarray(labels).ravel()
+        chosen = self.ptr[:-1] + labels
         ind = np.zeros(len(self.coords))
-        ind[self.ptr[:-1] + labels] = 1.0
-        return SlaveResult(ind, value, labels)
+        ind[chosen] = 1.0
+        return SlaveResult(ind, value, labels, chosen)
 
     def features(self, result: SlaveResult) -> Features:
         return self.block.features(self.block.shape_members(result.labels))
@@ -200,6 +204,20 @@ class CliqueGroup(SlaveGroup):
     def min_marginals(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
         """For each dual variable the minimum of its subproblem with that label fixed, (D,)."""
         return self.flat(self.solver.min_marginals(self.block, self.shaped(theta), prepared))  # type: ignore[attr-defined]
+
+    def member_marginals(self, theta: np.ndarray, prepared: Any, member: np.ndarray) -> np.ndarray:
+        """Min-marginals (M, L) of one member of each clique, by its place in the clique, `member` (M,).
+
+        A solver may define ``member_marginals(block, theta, w, member)`` where one member is cheaper than all; entries beyond
+        a variable's states mean nothing.
+        """
+        if self.solver.has("member_marginals"):
+            return self.solver.member_marginals(self.block, self.shaped(theta), prepared, member)  # type: ignore[attr-defined]
+        places = self.block.indptr[:-1] + member
+        start = self.ptr[places]
+        last = self.ptr[places + 1] - 1
+        index = np.minimum(start[:, None] + np.arange(self.block.max_states), last[:, None])
+        return self.min_marginals(theta, prepared)[index]
 
     def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
         """Soft minima, marginals and expected features at a temperature."""

@@ -44,9 +44,9 @@ def icm_sweep(order, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope,
 
 
 @njit(cache=True, nogil=True)
-def chain_sweep(chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot, owner,
-                indptr, scope, stride, start, scale, values):
-    """Re-optimise each chain exactly with everything else fixed; returns how many variables changed.
+def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot,
+                owner, indptr, scope, stride, start, scale, values):
+    """Re-optimise each of the chains begin:end exactly with everything else fixed; returns how many variables changed.
 
     Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where
     that makes a chain's new labels no better, the caller's energy check throws them away.
@@ -57,12 +57,12 @@ def chain_sweep(chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x
     largest, longest = 0, 0
     for v in range(len(x)):
         largest = max(largest, offsets[v + 1] - offsets[v])
-    for c in range(len(chain_ptr) - 1):
+    for c in range(begin, end):
         longest = max(longest, chain_ptr[c + 1] - chain_ptr[c])
     h, back = np.empty((longest, largest)), np.empty((longest, largest), np.int32)
     cost = np.empty(largest)
     changed = 0
-    for c in range(len(chain_ptr) - 1):
+    for c in range(begin, end):
         if not dirty[c]:
             continue
         dirty[c] = False

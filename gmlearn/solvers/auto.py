@@ -10,6 +10,7 @@ from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.neighbourhood import search_neighbourhoods
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tree import is_forest
@@ -20,14 +21,16 @@ PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 30, "max_entries": 3.0e5}
 WIDE = {"max_table": PATIENT["max_table"], "max_total": PATIENT["max_total"]}
 #: seconds that the exact finish may take when no time limit is given
 QUICK_SECONDS = 3.0
+#: neighbourhoods that are then searched before it
+QUICK_TRIES = 100
 
 
 class Auto(MapSolver):
     """Dispatch by structure.
 
     Forests by dynamic programming; a solver that claims the model (binary submodular ones: max-flow, with the extra
-    `solvers`; a plugin's own); small induced width by elimination; everything else by dual ascent (TRW-S, then BCFW), pruning
-    by reduced costs and an exact finish on what is left where that is small.
+    `solvers`; a plugin's own); small induced width by elimination; everything else by dual ascent (TRW-S or SRMP, then BCFW),
+    tabu and large-neighbourhood search, pruning by reduced costs and an exact finish on what is left where that is small.
     """
 
     name = "auto"
@@ -54,19 +57,23 @@ class Auto(MapSolver):
             self._finish(problem, dual, in_reach)
 
     def _finish(self, problem: Problem, dual: Dual, in_reach: bool) -> None:
-        """Look for better labellings, prune with them, and solve what is left exactly if it is small."""
+        """Look for better labellings, prune with them, solve what is left exactly if it is small, else look on."""
         unlimited = problem.options.time_limit is None
         if unlimited:
             problem.options.time_limit = problem.elapsed + QUICK_SECONDS
         graph = FactorGraph.of(problem.crf, problem.w)
         moves = int(min(1e6, 3e8 / max(1, len(graph.unary))))
-        tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.2) * problem.time_left)
+        tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.1) * problem.time_left)
+        tries = QUICK_TRIES if unlimited else np.inf
+        search_neighbourhoods(problem, graph, np.isfinite(graph.unary), (0.05 if in_reach else 0.2) * problem.time_left, tries)
         allowed = prune(problem, dual)
         if allowed is None:
             allowed = np.isfinite(graph.unary)
         finish(problem, allowed, **(QUICK if unlimited else PATIENT))
         if unlimited:
             problem.options.time_limit = None
+        elif not problem.closed:
+            search_neighbourhoods(problem, graph, allowed, problem.time_left)
 
     def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:
         problem.notes.append(f"{solver.name}: {reason}")

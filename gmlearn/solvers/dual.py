@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from gmlearn._utils.validation import check_number
 from gmlearn.decompositions import decompose
 from gmlearn.decompositions.base import Slaves
@@ -19,7 +21,7 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
 
     Parameters
     ----------
-    decode_every : rounds between decodings (growing: decoding is done at rounds 1, 2, 4, ... below it).
+    decode_every : rounds between decodings. Labellings are polished at rounds 1, 2, 4, 8, ... and at the end.
     stall : (window, fraction): stop when the bound rises by less than `fraction` of the gap within `window` rounds.
     """
     polisher = polisher or make_polisher(problem)
@@ -30,16 +32,18 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
         problem.iterations += 1
         problem.raise_bound(current.bound)
         agreed = current.disagreement == 0.0
-        if agreed or k % decode_every == 0 or (k < decode_every and k & (k - 1) == 0):
+        if agreed or k % decode_every == 0 or k & (k - 1) == 0:
+            polish, source = not agreed and k & (k - 1) == 0, "agreement of all slaves" if agreed else "slaves' majority"
             for labels in slaves.proposals(current.results, current.mean):
-                polisher(problem, labels, "agreement of all slaves" if agreed else "slaves' majority")
-            last = None
+                (polisher if polish else Problem.offer)(problem, labels, source)
+            last = None if polish or agreed else current
         problem.log()
-        recent.append(problem.bound)
+        recent.append(max(current.bound, recent[-1] if recent else -np.inf))  # its own: a better bound may be known before
         if problem.stop(max_iter):
             break
         full = stall is not None and len(recent) > stall[0]
-        if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * max(problem.gap, 1e-12):  # type: ignore[index]
+        left = max(problem.energy - recent[-1], 1e-12)
+        if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * left:  # type: ignore[index]
             break
     if last is not None and not problem.closed:
         for labels in slaves.proposals(last.results, last.mean):
@@ -74,7 +78,7 @@ class BCFW(MapSolver):
     def run(self, problem: Problem) -> None:
         options = problem.options
         slaves = decompose(problem.crf, options.decomposition)
-        reach = check_number("reach", options.get("reach", 0.5), low=0, strict=True)
+        reach = check_number("reach", options.get("reach", 1.0), low=0, strict=True)
         passes = check_number("passes", options.get("passes", 4), low=1, integer=True)
         rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=reach, passes=passes)
         drive(problem, slaves, rounds, max_iter=400, decode_every=4)

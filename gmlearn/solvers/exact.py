@@ -14,8 +14,9 @@ from gmlearn.solvers.elimination import MAX_TABLE, MAX_TOTAL, Elimination, elimi
 from gmlearn.solvers.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
 from gmlearn.solvers.polish import make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.srmp import run_srmp, srmp_suits
 from gmlearn.solvers.tabu import tabu_search
-from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages, run_trws, trws_refuses
+from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages, run_messages, trws_refuses
 
 
 def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMessages) -> Dual:
@@ -55,24 +56,28 @@ def _take_out(lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, message
 def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual:
     """Raise the bound with the method that suits the structure, for at most `share` of the time; returns the dual state.
 
-    Pairwise models: TRW-S until it stalls, then BCFW on chains from its messages. Others: BCFW on chains and cliques.
+    Pairwise models: TRW-S until it stalls, then BCFW on chains from its messages. Others: SRMP until it stalls, then BCFW on
+    chains and cliques, from the start: where SRMP stalls, its messages are no good place to go on from.
     """
-    limit = problem.options.time_limit
     polisher = make_polisher(problem)
     hold = problem.options.time_limit
-    if limit is not None:
+    if hold is not None:
         problem.options.time_limit = problem.elapsed + share * max(problem.time_left, 0.0)
+    settled = None
     if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
         messages = make_messages(problem.crf, problem.w)
-        run_trws(problem, messages, polisher, max_iter=300, stall=(20, 0.1 * patience))
+        run_messages(problem, messages, polisher, max_iter=300, stall=(20, 0.1 * patience))
         dual = chains_from_messages(problem, messages)
     else:
-        dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)
+        slaves = decompose(problem.crf, problem.options.decomposition)
+        if problem.options.decomposition == "auto" and srmp_suits(slaves):
+            settled = run_srmp(problem, polisher, max_iter=100, stall=(10, 10 * patience)).dual(problem.w)
+        dual = Dual(slaves, problem.w)
     if not problem.stop():
         drive(problem, dual.slaves, ascend_bcfw(dual, problem.w), max_iter=1000, decode_every=8, polisher=polisher,
               stall=(10, patience))
     problem.options.time_limit = hold
-    return dual
+    return dual if settled is None or dual.round().bound >= settled.round().bound else settled
 
 
 def prune(problem: Problem, dual: Dual) -> np.ndarray | None:

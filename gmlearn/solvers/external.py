@@ -26,29 +26,41 @@ def _missing(module: str, package: str) -> str | None:
 
 
 def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (E, 2) and their tables (E, 2, 2) of a binary pairwise model."""
+    """Edges (E, 2) and their costs (4, E) of the labels (0, 0), (0, 1), (1, 0), (1, 1) of a binary pairwise model."""
     blocks = crf.clique_blocks
-    edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
-    c = EdgeCosts.of(blocks, w)
-    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    position = c.start[:, None] + a * c.stride[:, None] + b
-    return edges, (c.scale[:, None] * c.values[position]).reshape(-1, 2, 2) if len(edges) else np.zeros((0, 2, 2))
+    if not blocks:
+        return np.zeros((0, 2), np.int64), np.zeros((4, 0))
+    parts = []
+    for form in (b.pairwise(w) for b in blocks):
+        below = form.start + form.stride
+        parts.append(np.stack([form.scale * form.values[at] for at in (form.start, form.start + 1, below, below + 1)]))
+    if len(blocks) == 1:
+        return blocks[0].variables, parts[0]
+    return np.concatenate([b.variables for b in blocks]), np.concatenate(parts, axis=1)
 
 
-def graph_cut(edges: np.ndarray, tables: np.ndarray, unary: np.ndarray) -> np.ndarray:
-    """Minimiser (V,) of a submodular binary energy: unary (V, 2), tables (E, 2, 2), by max-flow."""
+def is_submodular(costs: np.ndarray) -> bool:
+    """Do costs (4, E) favour equal labels, so that max-flow minimises them?"""
+    return bool((costs[0] + costs[3] <= costs[1] + costs[2] + 1e-12).all())
+
+
+#: sums of larger costs may overflow, and max-flow with an infinite capacity never ends
+HUGE = 1e100
+
+
+def graph_cut(edges: np.ndarray, costs: np.ndarray, unary: np.ndarray) -> np.ndarray:
+    """Minimiser (V,) of a submodular binary energy: unary (V, 2), edge costs (4, E), by max-flow."""
     import maxflow
 
     n = len(unary)
-    graph = maxflow.Graph[float](n, len(edges))
+    graph = maxflow.Graph[float]()
     nodes = graph.add_nodes(n)
-    # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C, D]]
-    top, low = tables[:, 0, 0], tables[:, 1, 1]
-    right, left = tables[:, 0, 1], tables[:, 1, 0]
     one = unary[:, 1] - unary[:, 0]
-    one = one + np.bincount(edges[:, 0], left - top, n) + np.bincount(edges[:, 1], low - left, n) if len(edges) else one
     if len(edges):
-        graph.add_edges(edges[:, 0], edges[:, 1], np.maximum(right + left - top - low, 0.0), np.zeros(len(edges)))
+        # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C, D]]
+        first, second = edges[:, 0], edges[:, 1]
+        one += np.bincount(first, costs[2] - costs[0], n) + np.bincount(second, costs[3] - costs[2], n)
+        graph.add_edges(first, second, np.maximum(costs[1] + costs[2] - costs[0] - costs[3], 0.0), np.zeros(len(edges)))
     # a node on the sink side is 1; the arc from the source is cut then
     graph.add_grid_tedges(nodes, np.maximum(one, 0.0), np.maximum(-one, 0.0))
     graph.maxflow()
@@ -70,17 +82,20 @@ class MaxFlow(MapSolver):
 
     def claims(self, crf: CRF, w: Mapping[str, np.ndarray]) -> bool:
         """Binary, pairwise, finite and submodular, with the package installed."""
-        if self.refuses(crf) is not None or (crf.n_states != 2).any():
-            return False
-        _, tables = binary_edges(crf, w)
-        finite = np.isfinite(tables).all() and np.isfinite(crf.unary).all()
-        return bool(finite and (tables[:, 0, 0] + tables[:, 1, 1] <= tables[:, 0, 1] + tables[:, 1, 0] + 1e-12).all())
+        return self.refuses(crf) is None and self._submodular_edges(crf, w) is not None
+
+    def _submodular_edges(self, crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+        """The edges and their costs; None if the model is not binary, finite and submodular."""
+        if (crf.n_states != 2).any() or not (np.abs(crf.unary) < HUGE).all():
+            return None
+        edges, costs = binary_edges(crf, w)
+        return (edges, costs) if (np.abs(costs) < HUGE).all() and is_submodular(costs) else None
 
     def run(self, problem: Problem) -> None:
-        if not self.claims(problem.crf, problem.w):
+        found = self._submodular_edges(problem.crf, problem.w)
+        if found is None:
             raise SolverRefusal(f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'")
-        edges, tables = binary_edges(problem.crf, problem.w)
-        labels = graph_cut(edges, tables, problem.crf.unary_costs(problem.w).reshape(-1, 2))
+        labels = graph_cut(*found, problem.crf.unary_costs(problem.w).reshape(-1, 2))
         problem.iterations = 1
         problem.offer(labels, "max-flow")
         problem.raise_bound(problem.energy)
@@ -131,14 +146,12 @@ class AlphaExpansion(MapSolver):
 
     def _expand(self, problem: Problem, x: np.ndarray, label: int, edges: np.ndarray, edge_cost, unary: np.ndarray) -> np.ndarray:
         alpha = np.full(len(edges), label)
-        tables = np.empty((len(edges), 2, 2))
         first, second = x[edges[:, 0]], x[edges[:, 1]]
-        tables[:, 0, 0], tables[:, 0, 1] = edge_cost(first, second), edge_cost(first, alpha)
-        tables[:, 1, 0], tables[:, 1, 1] = edge_cost(alpha, second), edge_cost(alpha, alpha)
+        costs = np.stack([edge_cost(first, second), edge_cost(first, alpha), edge_cost(alpha, second), edge_cost(alpha, alpha)])
         # where the costs are no metric the move is truncated; the energy check below keeps it a descent
-        tables[:, 0, 0] = np.minimum(tables[:, 0, 0], tables[:, 0, 1] + tables[:, 1, 0] - tables[:, 1, 1])
+        costs[0] = np.minimum(costs[0], costs[1] + costs[2] - costs[3])
         n = len(x)
-        move = graph_cut(edges, tables, np.stack([unary[np.arange(n), x], unary[:, label]], axis=1))
+        move = graph_cut(edges, costs, np.stack([unary[np.arange(n), x], unary[:, label]], axis=1))
         moved = np.where(move == 1, label, x)
         return moved if problem.offer(moved, "alpha-expansion") else x
 

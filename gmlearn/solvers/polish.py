@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from gmlearn.decompositions.builtin import assign_chains
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.problem import MapSolver, Problem
+
+#: table entries that chain-ICM reads between two looks at the clock (some tens of milliseconds)
+PART = 2.0e7
 
 
 class Polisher:
@@ -37,11 +42,25 @@ class Polisher:
         x = np.array(x, np.int64)
         if self._chains is None:
             self._chains = self._find_chains()
-        dirty = np.ones(len(self._chains[0]) - 1, bool)
+        dirty, parts = np.ones(len(self._chains[0]) - 1, bool), self._parts()
         for _ in range(sweeps):
-            if chain_sweep(*self._chains, dirty, x, *self._arrays) == 0 or deadline():
+            changed = 0
+            for begin, end in pairwise(parts):
+                if deadline():
+                    return x
+                changed += chain_sweep(begin, end, *self._chains, dirty, x, *self._arrays)
+            if changed == 0:
                 break
         return x
+
+    def _parts(self) -> list[int]:
+        """Where to look at the clock: ranges of chains that take about PART table entries."""
+        ptr, variables = self._chains[:2]  # type: ignore[index]
+        if len(ptr) == 1:
+            return [0, 0]
+        work = np.cumsum(np.add.reduceat(self.graph.n_states[variables].astype(float) ** 2, ptr[:-1]))
+        inner = np.searchsorted(work, np.arange(PART, work[-1], PART)) + 1
+        return [0, *np.unique(inner[inner < len(work)]).tolist(), len(work)]
 
     def _find_chains(self) -> tuple[np.ndarray, ...]:
         """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr, chains) of each variable."""
@@ -52,7 +71,7 @@ class Polisher:
             return np.zeros(1, np.int64), none, none, np.zeros(g.n_vars + 1, np.int64), none
         ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
         chain = assign_chains(ends, g.n_vars)
-        low, high = ends.min(axis=1), ends.max(axis=1)
+        low, high = np.minimum(ends[:, 0], ends[:, 1]), np.maximum(ends[:, 0], ends[:, 1])
         order = np.lexsort((low, chain))
         first = np.flatnonzero(np.concatenate([[True], np.diff(chain[order]) > 0]))
         length = np.diff(np.concatenate([first, [len(order)]]))
@@ -68,6 +87,8 @@ class Polisher:
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
         """Offer `x` as it is, and improved."""
         problem.offer(x, source)
+        if problem.closed or problem.time_left <= 0:
+            return
         better = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
         problem.offer(self.icm(better, deadline=lambda: problem.time_left <= 0), f"{source}, chain-ICM")
 
@@ -95,6 +116,8 @@ class BlockPolisher:
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
         """Offer `x` as it is, and improved by ICM."""
         problem.offer(x, source)
+        if problem.closed:
+            return
         x = np.array(x, np.int64)
         for _ in range(20):
             if not self._sweep(problem, x):

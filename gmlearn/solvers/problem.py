@@ -105,8 +105,9 @@ class Problem:
 
     def result(self, solver: str) -> Result:
         """The answer so far, with its status."""
-        labels = np.zeros(self.crf.n_vars, np.int64) if self.labels is None else self.labels
-        energy = self.crf.energy(labels, self.w)
+        if self.labels is None:
+            self.offer(np.zeros(self.crf.n_vars, np.int64), "no labelling found")
+        labels, energy = np.asarray(self.labels), self.energy
         if self.bound == np.inf:
             status, bound = Status.INFEASIBLE, np.inf
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from core_cases import KINDS, frustrated_cycle, labellings, minimum, random_model, some_edges
@@ -10,6 +12,7 @@ import gmlearn as gm
 from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.neighbourhood import Neighbourhoods, conditioned, search_neighbourhoods
 from gmlearn.solvers.polish import BlockPolisher, Polisher
 from gmlearn.solvers.problem import Options, Problem
 from gmlearn.solvers.tabu import tabu_search
@@ -150,6 +153,30 @@ def test_chain_moves_are_exact_on_a_chain(seed):
     assert crf.energy(x) == pytest.approx(minimum(crf)[0])
 
 
+def test_chain_moves_look_at_the_clock_between_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(36, 3).add_unary(rng.normal(size=(36, 3)))
+    crf.add(gm.Potts(gm.grid_edges(6, 6), rng.random(60)))
+    polisher, start = Polisher(problem_of(crf, {})), rng.integers(0, 3, 36)
+    whole = polisher.chain_icm(start)
+    assert polisher._parts() == [0, 12]
+    monkeypatch.setattr("gmlearn.solvers.polish.PART", 100.0)
+    parts = polisher._parts()
+    assert parts[0] == 0 and parts[-1] == 12 and len(parts) > 4 and (np.diff(parts) > 0).all()
+    assert np.array_equal(polisher.chain_icm(start), whole)
+    looks = iter([False, True])
+    early = polisher.chain_icm(start, deadline=lambda: next(looks))
+    assert crf.energy(whole) < crf.energy(early) < crf.energy(start)
+    assert np.array_equal(polisher.chain_icm(start, deadline=lambda: True), start)
+
+
+def test_no_time_no_polishing():
+    crf = frustrated_cycle(5)
+    problem = Problem(crf, {}, Options(time_limit=0.0))
+    Polisher(problem)(problem, np.zeros(5, np.int64), "zeros")
+    assert problem.labels.tolist() == [0] * 5 and problem.decoded_from == "zeros"
+
+
 @pytest.mark.parametrize("kind", ["pairwise", "high-order", "hard", "mixed"])
 def test_tabu_search_finds_small_optima(kind):
     for seed in range(3):
@@ -157,3 +184,49 @@ def test_tabu_search_finds_small_optima(kind):
         problem = problem_of(crf, w)
         tabu_search(problem, FactorGraph.of(crf, problem.w), 5000)
         assert problem.energy == pytest.approx(minimum(crf, w)[0])
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "high-order", "mixed", "hard"])
+@pytest.mark.parametrize("seed", range(4))
+def test_conditioning_keeps_the_energy_of_every_labelling_of_the_region(kind, seed):
+    rng = np.random.default_rng(seed)
+    crf, w = random_model(rng, kind)
+    graph = FactorGraph.of(crf, crf.check_weights(w))
+    x, region = rng.integers(0, crf.n_states), np.sort(rng.permutation(5)[:3])
+    part = conditioned(graph, region, x)
+    shifts = []
+    for inner in itertools.product(*(range(n) for n in crf.n_states[region].tolist())):
+        y = x.copy()
+        y[region] = inner
+        place = np.array([inner[v] for v in part.scope], np.int64) * part.stride
+        position = part.start + np.add.reduceat(place, part.indptr[:-1])
+        cost = part.unary[part.offsets[:-1] + np.array(inner)].sum() + (part.scale * part.values[position]).sum()
+        energy = crf.energy(y, w)
+        assert np.isfinite(cost) or energy == np.inf
+        if np.isfinite(energy):
+            shifts.append(energy - cost)
+    assert np.ptp(shifts) < 1e-9 if shifts else True
+
+
+def test_large_neighbourhoods_find_what_single_moves_do_not():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(64, 2).add_unary(0.1 * rng.normal(size=(64, 2)))
+    crf.add(gm.Potts(gm.grid_edges(8, 8), rng.choice([-1.0, 1.0], 112)))
+    problem = problem_of(crf, {})
+    graph = FactorGraph.of(crf, problem.w)
+    problem.offer(Polisher(problem).icm(np.zeros(64, np.int64)), "ICM")
+    before = problem.energy
+    assert search_neighbourhoods(problem, graph, np.isfinite(graph.unary), 60.0, tries=200) == 200
+    exact = gm.solve(crf, solver="elimination").energy
+    assert problem.energy < before and problem.energy == pytest.approx(exact)
+    assert problem.decoded_from == "large neighbourhoods"
+
+
+def test_neighbourhoods_too_wide_are_left_alone():
+    crf = frustrated_cycle(7)
+    graph = FactorGraph.of(crf, {})
+    regions = Neighbourhoods(graph, np.ones(14, bool), seed=0)
+    region = regions.draw(7)
+    assert region.tolist() == list(range(7)) and len(regions.draw(3)) == 3
+    assert regions.improve(region, np.zeros(7, np.int64), 2.0) is None
+    assert crf.energy(regions.improve(region, np.zeros(7, np.int64), 64.0)) == pytest.approx(minimum(crf)[0])

@@ -371,3 +371,12 @@ def test_a_result_shows_itself():
     assert "status='optimal'" in repr(r) and "lower bound" in r._repr_html_()
     d = r.as_dict()
     assert set(d) >= {"energy", "bound", "gap", "status", "solver", "seconds", "labels"} and d["labels"] == r.labels.tolist()
+
+
+def test_costs_near_the_largest_number_do_not_hang_max_flow():
+    """Their sums overflow, and max-flow with an infinite capacity never ends: the solver leaves such models to others."""
+    crf = gm.CRF(3, 2).add_unary([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
+    crf.add(gm.Potts([[0, 1], [1, 2]], [1e308, 1e308]))
+    with pytest.raises(gm.SolverRefusal):
+        gm.solve(crf, solver="maxflow")
+    assert gm.solve(crf).energy == pytest.approx(1.0)

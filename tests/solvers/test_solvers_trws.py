@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import gmlearn as gm
 from gmlearn.solvers.exact import chains_from_messages
 from gmlearn.solvers.problem import Options, Problem
-from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages
+from gmlearn.solvers.trws import BinaryGridMessages, GridMessages, PairwiseMessages, make_messages
 
 
 def grid(rng, shape, size, kind, zero=False, mixed_order=False, signed=False):
@@ -50,10 +50,14 @@ GRIDS = {"seed": st.integers(0, 10_000), "shape": st.sampled_from([(1, 6), (2, 3
 @given(**GRIDS)
 def test_the_grid_kernel_equals_the_general_one_pass_by_pass(seed, shape, size, kind, zero, mixed_order, signed):
     crf, w = grid(np.random.default_rng(seed), shape, size, kind, zero, mixed_order, signed)
-    fast, plain = GridMessages(crf, w, shape), PairwiseMessages(crf, w)
+    plain = PairwiseMessages(crf, w)
+    fast = [kind(crf, w, shape) for kind in [GridMessages, BinaryGridMessages][:1 + (size == 2)]]
     for forward in (True, False) * 3:
-        assert fast.half(forward) == pytest.approx(plain.half(forward), abs=1e-9)
-        assert np.allclose(fast.stored(not forward), plain.stored(not forward))
+        bound = plain.half(forward)
+        for messages in fast:
+            assert messages.half(forward) == pytest.approx(bound, abs=1e-9)
+            assert np.allclose(messages.stored(not forward), plain.stored(not forward))
+    assert all(np.array_equal(messages.decode(), fast[0].decode()) for messages in fast)
 
 
 @settings(deadline=None, max_examples=20, derandomize=True)
@@ -77,6 +81,7 @@ def test_the_grid_kernel_is_used_where_it_applies_only():
 
     assert chosen(*grid(rng, (3, 4), 3, "potts")) is GridMessages
     assert chosen(*grid(rng, (3, 4), 3, "square")) is GridMessages
+    assert chosen(*grid(rng, (3, 4), 2, "potts")) is BinaryGridMessages
     hard, _ = grid(rng, (3, 4), 3, "potts")
     assert chosen(hard.clamp({0: 1})) is PairwiseMessages
     tables = gm.CRF(4, 2)

@@ -1,0 +1,105 @@
+"""Large-neighbourhood search: a connected set of variables at a time is re-optimised exactly, by elimination, all others fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gmlearn.model.factors import FactorGraph
+from gmlearn.solvers.elimination import Elimination, elimination_order
+from gmlearn.solvers.problem import Problem
+
+#: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all tables may have four times that
+FIRST_TABLE, LAST_TABLE = 2.0 ** 16, 2.0 ** 22
+
+
+def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> FactorGraph:
+    """The cliques that touch `region` (ascending), as functions of its variables alone, the others fixed at x.
+
+    Fixed labels only move where a clique's table starts, so that no table is copied. Variables are numbered within the region.
+    """
+    place = np.full(graph.n_vars, -1)
+    place[region] = np.arange(len(region))
+    ptr, slots = graph.adjacency
+    touched = np.unique(graph.owner[np.concatenate([slots[ptr[v]:ptr[v + 1]] for v in region])]) if len(region) else region
+    sizes = np.diff(graph.indptr)[touched]
+    inside = np.repeat(graph.indptr[touched] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+    clique = np.repeat(np.arange(len(touched)), sizes)
+    scope, stride = graph.scope[inside], graph.stride[inside]
+    fixed = place[scope] < 0
+    start = graph.start[touched] + np.bincount(clique, np.where(fixed, x[scope] * stride, 0), len(touched)).astype(np.int64)
+    count = np.bincount(clique[~fixed], minlength=len(touched))
+    states = graph.n_states[region]
+    unary = graph.unary[np.repeat(graph.offsets[region], states) + np.arange(int(states.sum()))
+                        - np.repeat(np.cumsum(states) - states, states)]
+    return FactorGraph(np.concatenate([[0], np.cumsum(states)]), unary, np.concatenate([[0], np.cumsum(count)]),
+                       place[scope[~fixed]], stride[~fixed], start, graph.scale[touched], graph.values)
+
+
+class Neighbourhoods:
+    """Random connected sets of variables of one model.
+
+    Parameters
+    ----------
+    allowed : bool (n_coords,), the labels to choose among.
+    """
+
+    def __init__(self, graph: FactorGraph, allowed: np.ndarray, seed: int):
+        self.graph, self.rng = graph, np.random.default_rng(seed)
+        self.labels = [np.flatnonzero(allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in range(graph.n_vars)]
+        self.free = np.flatnonzero([len(a) > 1 for a in self.labels])
+
+    def near(self, v: int) -> np.ndarray:
+        """The free variables that share a clique with v."""
+        ptr, slots = self.graph.adjacency
+        cliques = self.graph.owner[slots[ptr[v]:ptr[v + 1]]]
+        found = np.unique(np.concatenate([self.graph.scope[self.graph.indptr[f]:self.graph.indptr[f + 1]] for f in cliques]
+                                         or [np.zeros(0, np.int64)]))
+        return np.intersect1d(found, self.free, assume_unique=True)
+
+    def draw(self, size: int) -> np.ndarray:
+        """About `size` free variables around a random one, nearest first, neighbours in random order."""
+        first = int(self.rng.choice(self.free))
+        chosen, queue = {first}, [first]
+        while queue and len(chosen) < size:
+            for u in self.rng.permutation(self.near(queue.pop(0))).tolist():
+                if u not in chosen and len(chosen) < size:
+                    chosen.add(u)
+                    queue.append(u)
+        return np.array(sorted(chosen))
+
+    def improve(self, region: np.ndarray, x: np.ndarray, max_table: float) -> np.ndarray | None:
+        """x with the region at its best; None if the region is too wide for elimination."""
+        part = conditioned(self.graph, region, x)
+        labels = [self.labels[v] for v in region]
+        found = elimination_order(part, np.array([len(a) for a in labels]), max_table, 4.0 * max_table)
+        if found is None:
+            return None
+        best, cost = Elimination(part, labels, found[0]).run()  # type: ignore[misc]  # without a clock it always answers
+        better = x.copy()
+        if np.isfinite(cost):
+            better[region] = best
+        return better
+
+
+def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndarray, seconds: float,
+                          tries: float = np.inf) -> int:
+    """Improve the incumbent for `seconds` or by `tries` neighbourhoods; returns how many were tried.
+
+    Neighbourhoods grow while elimination can do them within a limit and shrink when it cannot; the limit is doubled whenever
+    as many of them as there are variables (at most 100) have brought nothing.
+    """
+    regions = Neighbourhoods(graph, allowed, problem.options.seed)
+    if len(regions.free) == 0 or problem.labels is None:
+        return 0
+    until = problem.elapsed + min(seconds, problem.time_left)
+    size, limit, tried, idle, x = 8.0, FIRST_TABLE, 0, 0, problem.labels.copy()
+    while tried < tries and problem.elapsed < until and not problem.closed:
+        better = regions.improve(regions.draw(int(size)), x, limit)
+        size = max(2.0, 0.9 * size) if better is None else min(1.02 * size + 0.05, float(len(regions.free)))
+        tried, idle = tried + 1, idle + 1
+        if better is not None and not np.array_equal(better, x):
+            x = better
+            idle = 0 if problem.offer(x, "large neighbourhoods") else idle
+        if idle >= min(graph.n_vars, 100):
+            idle, limit = 0, min(2.0 * limit, LAST_TABLE)
+    return tried
