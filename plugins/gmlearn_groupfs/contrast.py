@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmlearn_groupfs.neighbours import NeighbourKernels
+from gmlearn_groupfs.similarity import Similarity
 
 
 def leave_one_out_contrasts(kernels: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
@@ -28,18 +28,14 @@ def leave_one_out_contrasts(kernels: np.ndarray, labels: np.ndarray, n_clusters:
 class ContrastModel:
     """Trained contrast classifiers: f_c(x) = b_c + sum_m w_cm phi_cm(x)."""
 
-    graph: NeighbourKernels | None
-    centre: np.ndarray
-    width: np.ndarray
+    similarity: Similarity
     labels: np.ndarray
     weights: np.ndarray
     usage: np.ndarray
 
     def decision(self, cross: np.ndarray) -> np.ndarray:
         """Scores (k, C) from cross-kernels (M, k, n)."""
-        if self.graph is not None:
-            cross = self.graph.cross(cross)
-        scaled = (cross - self.centre[:, None, None]) / self.width[:, None, None]
+        scaled = self.similarity.cross(cross)
         member = np.eye(len(self.weights))[self.labels]
         inside, outside = scaled @ (member / np.maximum(member.sum(axis=0), 1)), 1 - member
         contrast = inside - scaled @ (outside / np.maximum(outside.sum(axis=0), 1))
@@ -54,20 +50,15 @@ class ContrastClassifiers:
     Parameters
     ----------
     kernels : (M, n, n).   n_clusters : C.   shrinkage : strength of the pull towards equal weights.
-    n_neighbours : work on neighbour kernels with that many neighbours; None for the kernels as they are.
+    n_neighbours, evidence : of `Similarity`.
     """
 
     name = "contrast"
 
-    def __init__(self, kernels: np.ndarray, n_clusters: int, shrinkage: float = 10.0, n_neighbours: int | None = None):
+    def __init__(self, kernels: np.ndarray, n_clusters: int, shrinkage: float = 10.0, n_neighbours: int | None = None,
+                 evidence: np.ndarray | None = None):
         self.n_clusters, self.shrinkage = n_clusters, shrinkage
-        self.graph = None if n_neighbours is None else NeighbourKernels(kernels, n_neighbours)
-        base = kernels if self.graph is None else self.graph.kernels
-        n = base.shape[1]
-        apart = ~np.eye(n, dtype=bool)
-        self.centre = np.array([k[apart].mean() for k in base])
-        self.width = np.array([max(k[apart].std(), 1e-12) for k in base])
-        self.kernels = (base - self.centre[:, None, None]) / self.width[:, None, None] * apart
+        self.similarity = Similarity(kernels, n_neighbours, evidence)
 
     def scores(self, labels: np.ndarray, iteration: int, seed: int) -> np.ndarray:
         """Cross-fitted f_c(x_i), (n, C), of the classifiers trained on `labels`."""
@@ -82,12 +73,12 @@ class ContrastClassifiers:
         share = np.maximum(weights[:, :-1] * spread, 0.0)
         total = share.sum(axis=1, keepdims=True)
         usage = np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / share.shape[1])
-        return ContrastModel(self.graph, self.centre, self.width, labels.copy(), weights, usage)
+        return ContrastModel(self.similarity, labels.copy(), weights, usage)
 
     def _fit(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         from gmlearn_groupfs._contrast_numba import fit_logistic
 
-        contrasts = leave_one_out_contrasts(self.kernels, labels, self.n_clusters)
+        contrasts = leave_one_out_contrasts(self.similarity.kernels, labels, self.n_clusters)
         n_kernels = contrasts.shape[2]
         weights = np.full((self.n_clusters, n_kernels + 1), 1.0 / n_kernels)
         weights[:, -1] = -np.log(max(self.n_clusters - 1, 1))

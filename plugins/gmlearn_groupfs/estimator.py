@@ -14,6 +14,7 @@ from gmlearn_groupfs.assignment import check_links, check_sizes
 from gmlearn_groupfs.boosting import LOSSES, BoostedClassifiers
 from gmlearn_groupfs.contrast import ContrastClassifiers
 from gmlearn_groupfs.kernels import KernelBank
+from gmlearn_groupfs.links import propagate_links, with_evidence
 from gmlearn_groupfs.neighbours import NeighbourKernels, default_neighbours
 from gmlearn_groupfs.ordering import canonical_bank
 from gmlearn_groupfs.starts import StartPool, random_labels
@@ -36,9 +37,10 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     init : "pool" (rival starts from single views, their consensus, the fused graph and the mean kernel, see
         `StartPool`), "spectral" (the fused graph only), "random" (balanced random labels, the paper's), or labels (n,).
     classifier : "contrast" (logistic over mean similarities) or "boosted" (the paper's hypercuts).
-    n_neighbours : neighbours in the graphs of the starts and of "contrast"; "auto" is two thirds of n / C; None lets
-        "contrast" see the kernels as they are (the starts keep "auto"): better for round clusters that all views show,
-        worse where views mislead.
+    n_neighbours : neighbours in the graphs (`NeighbourKernels`) of the starts and of "contrast"; "auto" is two thirds of
+        n / C; None lets "contrast" see the kernels' values alone (the starts keep "auto"), see `Similarity`.
+    link_reach : in [0, 1): how far links are carried to the points around those they name, in the graphs
+        (`propagate_links`); 0 for not at all. Boosted classifiers see it through their start only.
     shrinkage : contrast: pull of a cluster's kernel weights towards each other.
     base, step, folds, n_hypercuts, loss, learning_rate : boosted: weak learners at iteration t are base + step t; folds
         of the cross-fitting; hypercuts tried at a stage (None: all); "log" or "exp"; factor on weak learners.
@@ -62,9 +64,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     """
 
     def __init__(self, n_clusters: int = 2, size_bounds: Any = "auto", n_init: int = 3, init: Any = "pool", *,
-                 classifier: str = "contrast", n_neighbours: Any = "auto", shrinkage: float = 10.0, base: int = 5,
-                 step: int = 2, folds: int = 10, n_hypercuts: int | None = 20, loss: str = "log",
-                 learning_rate: float = 1.0, max_iter: int = 20, patience: int = 5, metric: Any = "euclidean",
+                 classifier: str = "contrast", n_neighbours: Any = "auto", link_reach: float = 0.0,
+                 shrinkage: float = 10.0, base: int = 5, step: int = 2, folds: int = 10, n_hypercuts: int | None = 20,
+                 loss: str = "log", learning_rate: float = 1.0, max_iter: int = 20, patience: int = 5, metric: Any = "euclidean",
                  gamma: Any = "median", scale: bool = True, random_state: int | None = 0):
         self.n_clusters = n_clusters
         self.size_bounds = size_bounds
@@ -72,6 +74,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         self.init = init
         self.classifier = classifier
         self.n_neighbours = n_neighbours
+        self.link_reach = link_reach
         self.shrinkage = shrinkage
         self.base = base
         self.step = step
@@ -105,9 +108,11 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         sizes = self._sizes(n)
         # conflicts are refused before any classifier is trained, in the caller's own numbering
         make_assigner(sizes, *given)(np.zeros((n, self.n_clusters)))
-        assign = make_assigner(sizes, *(_sorted_links(rank[pairs]) for pairs in given))
-        classifiers = self._classifiers(bank.kernels)
-        starts = self._starts(bank.kernels, sizes, assign, order)
+        links = [_sorted_links(rank[pairs]) for pairs in given]
+        assign = make_assigner(sizes, *links)
+        evidence = self._evidence(bank.kernels, *links)
+        classifiers = self._classifiers(bank.kernels, evidence)
+        starts = self._starts(bank.kernels, sizes, assign, order, evidence)
         best, best_seed = None, 0
         for seed, (name, labels) in enumerate(starts, start=self._seed()):
             found = alternate(classifiers, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=seed,
@@ -148,6 +153,8 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             gm.check_number(name, getattr(self, name), low=1, integer=True)
         gm.check_number("step", self.step, low=0, integer=True)
         gm.check_number("shrinkage", self.shrinkage, low=0.0)
+        if not gm.check_number("link_reach", self.link_reach, low=0.0, high=1.0) < 1.0:
+            raise ValueError(f"link_reach: expected a number in [0, 1), got {self.link_reach!r}")
         gm.check_number("learning_rate", self.learning_rate, low=0.0, high=1.0)
         gm.check_choice("classifier", self.classifier, ("contrast", "boosted"))
         gm.check_choice("loss", self.loss, LOSSES)
@@ -175,14 +182,22 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             return default_neighbours(n, self.n_clusters)
         return min(self.n_neighbours, n - 1)
 
-    def _classifiers(self, kernels: np.ndarray) -> Classifiers:
+    def _evidence(self, kernels: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> np.ndarray | None:
+        """The links spread over the sum of all graphs, (n, n); None where there are none, or where they are to stay."""
+        if not self.link_reach or not len(must) + len(cannot):
+            return None
+        graph = NeighbourKernels(kernels, self._neighbours(kernels.shape[1])).kernels.sum(axis=0)
+        return propagate_links(graph, must, cannot, self.link_reach)
+
+    def _classifiers(self, kernels: np.ndarray, evidence: np.ndarray | None) -> Classifiers:
         if self.classifier == "boosted":
             return BoostedClassifiers(kernels, self.n_clusters, self.base, self.step, self.folds, self.n_hypercuts,
                                       self.loss, self.learning_rate)
         n_neighbours = None if self.n_neighbours is None else self._neighbours(kernels.shape[1])
-        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours)
+        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence)
 
-    def _starts(self, kernels: np.ndarray, sizes: Any, assign: Any, order: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    def _starts(self, kernels: np.ndarray, sizes: Any, assign: Any, order: np.ndarray,
+                evidence: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
         """Named starts in the canonical order, n_init of them."""
         n = kernels.shape[1]
         if not isinstance(self.init, str):
@@ -191,10 +206,12 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         if self.init == "random":
             return [("random", random_labels(n, self.n_clusters, rng)) for _ in range(self.n_init)]
         n_neighbours = self._neighbours(n)
-        pool = StartPool(NeighbourKernels(kernels, n_neighbours).kernels, kernels, self.n_clusters, sizes)
+        graphs = NeighbourKernels(kernels, n_neighbours).kernels
+        graphs = graphs if evidence is None else with_evidence(graphs, evidence)
+        pool = StartPool(graphs, kernels, self.n_clusters, sizes)
         if self.init == "spectral":
             return [("spectral", pool.spectral(rng)) for _ in range(self.n_init)]
-        judge = ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours)
+        judge = ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence)
         starts = []
         for _ in range(self.n_init):
             rivals = [(name, alternate(judge, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=0))

@@ -91,7 +91,7 @@ class StartPool:
         found = self._labellings(rng)
         return [("views", self.views(found, rng)), ("consensus", self.consensus(found, rng)),
                 *(("fused", self.spectral(rng)) for _ in range(n_fused)),
-                ("mean", kernel_kmeans(self.mean, self.n_clusters, self.sizes, rng, n_init=2))]
+                ("mean", kernel_kmeans(self.mean, self.n_clusters, self.sizes, rng, n_init=10))]
 
     def spectral(self, rng: np.random.Generator) -> np.ndarray:
         """Bounded k-means in the fused embedding."""

@@ -68,18 +68,29 @@ def test_tied_costs_do_not_leak_the_order():
     assert np.mean(found) < 0.45
 
 
-def test_links_are_kept_and_help_points_they_do_not_touch(made):
+def test_links_are_kept(made):
     rng = np.random.default_rng(3)
     noisy = KernelBank.from_views([view + 1.5 * rng.normal(size=view.shape) for view in made.views])
     must, cannot = random_links(made.labels, 6, rng)
-    free = np.setdiff1d(np.arange(made.labels.size), np.concatenate([must, cannot]).ravel())
-    scores = []
-    for links in ((None, None), (must, cannot)):
-        runs = [GroupFeatureClustering(**options(random_state=seed)).fit(noisy, *links) for seed in range(3)]
-        scores.append(np.mean([accuracy(made.labels[free], r.labels_[free]) for r in runs]))
-    assert all(np.all(r.labels_[must[:, 0]] == r.labels_[must[:, 1]]) for r in runs)
-    assert all(np.all(r.labels_[cannot[:, 0]] != r.labels_[cannot[:, 1]]) for r in runs)
-    assert scores[1] > scores[0]
+    for reach in (0.0, 0.9):
+        labels = GroupFeatureClustering(**options(link_reach=reach)).fit(noisy, must, cannot).labels_
+        assert np.all(labels[must[:, 0]] == labels[must[:, 1]]) and np.all(labels[cannot[:, 0]] != labels[cannot[:, 1]])
+
+
+def test_links_tell_points_that_they_do_not_touch():
+    """Four blobs, two clusters wanted: which blobs belong together only links can say, and they name 4 of 80 points."""
+    rng = np.random.default_rng(0)
+    blob = np.repeat(np.arange(4), 20)
+    view = np.array([[0, 0], [6, 0], [0, 6], [6, 6]])[blob] + rng.normal(size=(80, 2))
+    truth = np.array([0, 1, 1, 0])[blob]  # blobs across a diagonal, which no kernel suggests
+    must, cannot = [(0, 60), (20, 40)], [(0, 20), (40, 60)]
+    free = np.setdiff1d(np.arange(80), [0, 20, 40, 60])
+    scores = {}
+    for reach in (0.0, 0.5):
+        found = [GroupFeatureClustering(2, (30, 50), 1, link_reach=reach, n_neighbours=12, random_state=seed)
+                 .fit([view], must, cannot).labels_ for seed in range(3)]
+        scores[reach] = np.mean([accuracy(truth[free], labels[free]) for labels in found])
+    assert scores[0.5] > 0.9 > scores[0.0] + 0.2
 
 
 @pytest.mark.parametrize("classifier", ["contrast", "boosted"])
@@ -124,6 +135,7 @@ def test_scikit_learn_conventions(bank):
     (dict(init=np.zeros(3, int)), r"init: expected shape \(90,\)"), (dict(loss="exp"), "loss: 'exp' is a loss of the boosted"),
     (dict(folds=0), "folds: expected a number"), (dict(n_hypercuts=0), "n_hypercuts: expected a number"),
     (dict(size_bounds=(20, 30)), "sizes: the lower bounds ask for 120"), (dict(size_bounds="any"), "size_bounds: expected one"),
+    (dict(link_reach=1.0), r"link_reach: expected a number in \[0, 1\)"),
     (dict(n_neighbours=0), "n_neighbours: expected a number"), (dict(learning_rate=2.0), "learning_rate: expected"),
 ])
 def test_bad_parameters_are_named(bank, changes, message):
@@ -168,7 +180,7 @@ def test_synthetic_promise():
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the multi-view sets are not beside the checkout")
 @pytest.mark.parametrize(("load", "file", "promise"), [
-    # mfeat: .96 is the mean over subsets to within a thousandth (single subsets .935 to .977), hence .955
+    # mfeat: the mean over twenty subsets is .966, single ones are .940 to .982, so ten of them may fall a little below .96
     (load_views, "msrcv1.npz", 0.91), (load_views, "mfeat.npz", 0.955), (load_views, "orl.npz", 0.85),
     (load_kernel_set, "kernelset_yale_faces.npz", 0.60), (load_kernel_set, "kernelset_orl_faces.npz", 0.70)])
 def test_real_promises(load, file, promise):

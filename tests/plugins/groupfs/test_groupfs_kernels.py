@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from gmlearn_groupfs import KernelBank, make_grouped_views
+from gmlearn_groupfs.links import propagate_links, with_evidence
 from gmlearn_groupfs.neighbours import NeighbourKernels, default_neighbours
 from scipy.spatial.distance import cdist
 
@@ -63,13 +64,26 @@ def test_neighbour_kernels_against_sorting():
     graph = NeighbourKernels(kernel[None], 4)
     near = np.zeros((15, 15))
     for i in range(15):
-        near[i, [j for j in np.argsort(-kernel[i]) if j != i][:4]] = 1
-    np.testing.assert_array_equal(graph.kernels[0], (near + near.T) / 2)
+        for size in (2, 4, 6):
+            near[i, [j for j in np.argsort(-kernel[i]) if j != i][:size]] += 1 / 3
+    np.testing.assert_allclose(graph.kernels[0], (near + near.T) / 2)
     new = np.exp(-cdist(points[:3] + 1e-9, points) ** 2)
     cross = graph.cross(new[None])[0]
     assert cross.shape == (3, 15)
     assert np.all(cross[np.arange(3), np.arange(3)] == 1)  # a copy of a point is that point's neighbour, both ways
     assert default_neighbours(210, 7) == 20
+
+
+def test_links_spread_to_the_neighbours_of_their_ends():
+    graph = np.kron(np.eye(3), np.ones((4, 4))) - np.eye(12) + 0.01  # three cliques of four, hardly joined
+    evidence = propagate_links(graph, np.array([[0, 4]]), np.array([[1, 8]]), 0.9)
+    np.testing.assert_allclose(evidence, evidence.T)
+    assert np.abs(evidence).max() == 1.0
+    assert evidence[2, 6] > 0.2 and evidence[2, 10] < -0.2  # points that no link names, in the cliques that links join or part
+    stay = propagate_links(graph, np.array([[0, 4]]), np.array([[1, 8]]), 0.0)
+    assert stay[0, 4] == stay[4, 0] == 1.0 and stay[1, 8] == -1.0 and np.count_nonzero(stay) == 4
+    moved = with_evidence(np.full((2, 12, 12), 0.5), np.clip(stay, -1, 1))
+    assert moved[0, 0, 4] == 1.0 and moved[1, 1, 8] == 0.0 and moved[0, 2, 3] == 0.5 and moved[0, 5, 5] == 0.0
 
 
 def test_made_data_shows_each_cluster_in_one_view():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gmlearn_mlca import SpectralMetric, delta_loss
 from gmlearn_mlca.plugin import gmlearn_experiments
-from gmlearn_mlca.segmentation import colour_channels, gradient_histograms, multiscale_features, patch_features
+from gmlearn_mlca.segmentation import border_contrast, colour_channels, gradient_histograms, multiscale_features, patch_features
+from gmlearn_mlca.segmentation_choice import validation_losses
 from gmlearn_mlca.synthetic import two_layer_categories
 
 import gmlearn as gm
@@ -36,6 +37,7 @@ def test_segmentation_thresholds(tmp_path):
     assert values["sift_colour/MLCA multivariate/delta"] <= 1.30
     assert abs(values["sift_colour/MLCA multivariate/rand"] - values["sift_colour/LDA + k-means/rand"]) <= 0.01
     assert values["multiscale/MLCA multivariate/rand"] <= 0.24
+    assert len(values["sift_colour/chosen"]) == 5  # one choice of settings per split
     assert values["sift_colour/all background/delta"] == pytest.approx(1.0)
 
 
@@ -51,11 +53,46 @@ def test_gradient_histograms_see_the_orientation():
     assert np.linalg.norm(gradient_histograms(ramp)[15, 15]) == pytest.approx(1.0, abs=0.05)
 
 
+def test_root_histograms_are_roots_of_shares():
+    image = np.random.default_rng(0).random((30, 40)).astype(np.float32)
+    shares = gradient_histograms(image, 4, root=True)**2
+    np.testing.assert_allclose(shares.sum(axis=-1), 1.0, atol=0.02)
+    np.testing.assert_allclose(gradient_histograms(5 * image, 4, root=True)**2, shares, atol=0.01)  # blind to contrast
+
+
+def test_border_contrast_finds_what_the_border_does_not_show():
+    rng = np.random.default_rng(0)
+    image = np.full((40, 50, 3), (60, 160, 60)) + rng.integers(-8, 9, (40, 50, 3))
+    image[12:28, 15:35] = (150, 90, 40)
+    contrast = border_contrast(colour_channels(image.astype(np.uint8)), 1.0)
+    assert contrast.shape == (40, 50, 8)
+    inside, outside = contrast[15:25, 20:30, -1], contrast[:8, :, -1]
+    assert inside.min() > 2 * outside.max()
+    flat = border_contrast(colour_channels(np.full((20, 20, 3), 90, np.uint8)), 1.0)
+    np.testing.assert_allclose(flat, 0.0, atol=1e-3)  # a plain image: no division by a spread of zero
+
+
+def test_settings_are_chosen_without_the_test_images():
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (12, 14, 3)).astype(np.uint8) for _ in range(12)]
+    truth = [(image[..., 0].ravel() > 128).astype(np.int64) for image in images]
+    settings = [{"cell": 2, "blur": 0.5}, {"cell": 2, "blur": 2.0}]
+    train = np.arange(12)[2:]
+    before = validation_losses(patch_features, settings, images, truth, [train])
+    for i in (0, 1):  # these are the test images: whatever is in them, nothing may change
+        images[i], truth[i] = 255 - images[i], 1 - truth[i]
+    np.testing.assert_array_equal(validation_losses(patch_features, settings, images, truth, [train]), before)
+    assert before.shape == (2, 1) and before[0] < before[1]  # the sides are single pixels here: less blur is better
+    with pytest.raises(ValueError, match="colour"):
+        patch_features(images[0], colour="grey")
+
+
 def test_feature_shapes():
     image = np.random.default_rng(0).integers(0, 256, (30, 40, 3)).astype(np.uint8)
-    for describe, d in ((patch_features, 135), (multiscale_features, 315)):
+    for describe, d in ((patch_features, 135), (multiscale_features, 316)):
         table = describe(image)
         assert table.shape == (1200, d) and table.dtype == np.float32 and np.isfinite(table).all()
+    assert patch_features(image, colour="plain", root=False).shape == (1200, 135)
 
 
 def test_surrogate_learns_from_datasets_whose_clusters_are_not_linked():
