@@ -3,7 +3,8 @@
     python docs/build_gallery.py [NAME ...]       # all of them, or plot_NAME.py only
 
 Each script runs in a process and a folder of its own, without a window system (MPLBACKEND=Agg). Its picture and what it printed
-are kept in docs/pages/gallery; mkdocs makes the page from them at every build (this file is one of its hooks).
+are kept in docs/pages/gallery; mkdocs makes the page from them at every build (this file is one of its hooks). The tests run every
+script with ``--quick``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ GALLERY = DOCS / "pages" / "gallery"
 SECONDS = 300
 LEAD = """# Gallery
 
-Plain scripts in `examples/`, run by `python docs/build_gallery.py`; the text under each picture is what the script printed.
+Plain scripts in `examples/`, run by `python docs/build_gallery.py`; the text under each picture is what the script printed. Try
+one with `python examples/plot_denoise.py`; `--quick` makes it smaller.
 """
 #: runs a script, then saves the last figure that it left open
 RUNNER = """
@@ -46,10 +48,11 @@ def title_and_text(script: Path) -> tuple[str, str]:
     return lines[0].rstrip("."), "\n".join(rest).strip()
 
 
-def run(script: Path) -> None:
+def run(script: Path, *arguments: str) -> None:
     """Run one script; keep its picture and what it printed."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, "-c", RUNNER, script], cwd=folder, capture_output=True, text=True, timeout=SECONDS,
+        command = [sys.executable, "-c", RUNNER, script, *arguments]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS,
                               env={**os.environ, "MPLBACKEND": "Agg"})
         if done.returncode:
             raise SystemExit(f"{script.name} failed:\n{done.stderr}")

@@ -1,8 +1,10 @@
 """The performance page, made from what the benchmarks printed.
 
-    python docs/build_performance.py highorder ...     # run tests/benchmarks/NAME.py and keep its output in docs/measurements
+    python docs/build_performance.py [--data DIR]          # all of them, one after the other (about half an hour)
+    python docs/build_performance.py highorder grids       # some of them
 
-Every number on the page is a line of a text file there, and every text file the output of one command of the repository. mkdocs
+runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt. Every number on the page is a line of a text file
+there, and every text file the output of one command of the repository (NAME-SOMETHING.txt is a further run of NAME.py). mkdocs
 makes the page from them at every build (this file is one of its hooks).
 """
 
@@ -14,6 +16,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +29,38 @@ This page is made from the output of the scripts in `tests/benchmarks/`, kept wo
 on your machine and rebuild it:
 
     python -m pip install -e '.[bench]'
-    python docs/build_performance.py {names}
+    python docs/build_performance.py
 
-Read the ratios: they are taken within one run. Seconds depend on the machine and on what else it was doing. Benchmarks without
-a section here have no output kept.
+Read the ratios: they are taken within one run. Seconds depend on the machine and on what else it was doing. `--data DIR` adds the
+benchmarks on real instances.
 """
+#: the arguments with which the outputs on the page are made; DIR is what --data says
+RECIPES = {"clustering": "", "grids": "", "groupfs": "", "highorder": "", "mlca": "--rows 500000", "pointsets": "", "vision": "",
+           "train": "", "scale": "", "maps": "--data DIR --time-limit 30"}
 
 
-def measure(name: str, arguments: list[str]) -> None:
+def measure(name: str, arguments: str, data: str | None) -> None:
     """Run one benchmark on one BLAS thread and keep what it printed."""
     script = BENCHMARKS / f"{name}.py"
     if not script.exists():
         known = ", ".join(sorted(p.stem for p in BENCHMARKS.glob("*.py")))
         raise SystemExit(f"no benchmark {name!r}; there are: {known}")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, script, *arguments], env=environment, capture_output=True, text=True)
+    words = [data if word == "DIR" else word for word in arguments.split()]
+    done = subprocess.run([sys.executable, script, *words], env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr}")
+        raise RuntimeError(f"{name} failed: {done.stderr.strip().splitlines()[-1:]}")
     import numpy
 
-    command = " ".join(["python", f"tests/benchmarks/{name}.py", *arguments])
+    command = " ".join(["python", f"tests/benchmarks/{name}.py", *arguments.split()])
     head = f"$ {command}    # Python {platform.python_version()}, numpy {numpy.__version__}, {platform.machine()}"
     MEASUREMENTS.mkdir(exist_ok=True)
     (MEASUREMENTS / f"{name}.txt").write_text(f"{head}\n{done.stdout}", encoding="utf-8")
+
+
+def benchmark(measurement: str) -> str:
+    """The benchmark that made the text file of this stem."""
+    return measurement.partition("-")[0]
 
 
 def purpose(name: str) -> str:
@@ -60,8 +72,8 @@ def purpose(name: str) -> str:
 def page() -> str:
     """The page as markdown."""
     texts = {p.stem: p.read_text(encoding="utf-8").rstrip() for p in sorted(MEASUREMENTS.glob("*.txt"))}
-    parts = [f"## {name}\n\n{purpose(name)}\n\n```text\n{text}\n```\n" for name, text in texts.items()]
-    return "\n".join([LEAD.format(names=" ".join(texts)), *parts])
+    parts = [f"## {name}\n\n{purpose(benchmark(name))}\n\n```text\n{text}\n```\n" for name, text in texts.items()]
+    return "\n".join([LEAD, *parts])
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -74,12 +86,26 @@ def on_files(files: Any, config: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", metavar="NAME", nargs="+", help="benchmarks to run")
-    parser.add_argument("--arguments", default="", help="what to pass to them, in one string")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="benchmarks to run (default: all)")
+    parser.add_argument("--data", metavar="DIR", help="folder with real data; without it the benchmarks that need it are left out")
+    parser.add_argument("--arguments", help="what to pass to them, in one string, instead of the usual")
     options = parser.parse_args()
-    for name in options.names:
-        measure(name, options.arguments.split())
-        print(f"docs/measurements/{name}.txt")
+    failed = []
+    for name in options.names or RECIPES:
+        arguments = RECIPES.get(name, "") if options.arguments is None else options.arguments
+        if "DIR" in arguments.split() and options.data is None:
+            print(f"{name}: left out, needs --data DIR")
+            continue
+        start = time.perf_counter()
+        try:
+            measure(name, arguments, options.data)
+        except RuntimeError as error:  # the others are still worth having
+            failed.append(str(error))
+            print(error, flush=True)
+            continue
+        print(f"docs/measurements/{name}.txt ({time.perf_counter() - start:.0f} s)", flush=True)
+    if failed:
+        raise SystemExit(f"{len(failed)} failed")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,11 @@ Names are exported lazily, so a page asks for each name where it is defined and 
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
+import re
+import textwrap
 from typing import Any
 
 #: page -> title, what to say about it
@@ -26,11 +29,23 @@ def entry(shown: str, value: Any) -> str:
         return f"### {shown}\n\n{NOTES[shown]}\n"
     if not (inspect.isclass(value) or inspect.isfunction(value)):
         return f"### {shown}\n\nAn object of type `{type(value).__name__}`.\n"
-    return f"::: {value.__module__}.{value.__qualname__}\n    options:\n      heading: {shown}\n      toc_label: {shown}\n"
+    # the heading and the signature are ours, so that both say the name as users write it
+    return (f"### {shown}\n\n```python\n{signature(shown, value)}\n```\n\n::: {value.__module__}.{value.__qualname__}\n"
+            f"    options:\n      show_root_heading: false\n      heading_level: 4\n")
+
+
+def signature(shown: str, value: Any) -> str:
+    """How to call it, without annotations (the docstring says them with shapes), in lines of a hundred characters."""
+    if inspect.isclass(value) and issubclass(value, (Exception, enum.Enum)):  # nobody calls these
+        return f"class {shown}({value.__mro__[1].__name__})"
+    parts = inspect.signature(value).parameters.values()
+    plain = inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parts])
+    text = shown + re.sub(r"<(?:function|class) .?([\w.]+).*?>", r"\1", str(plain)).replace("<factory>", "...")
+    return "\n".join(textwrap.wrap(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
 def section(title: str, shown: str, names: list[str], holder: Any) -> str:
-    return "\n".join([f"## {title}\n", *(entry(f"{shown}.{name}", getattr(holder, name)) for name in names)])
+    return "\n".join([f"## {title}\n", *(entry(f"{shown}{name}", getattr(holder, name)) for name in names)])
 
 
 def core() -> str:
@@ -39,19 +54,20 @@ def core() -> str:
     rooms: dict[str, list[str]] = {}
     for name, module in gm._EXPORTS.items():
         rooms.setdefault(module.removeprefix("gmlearn.").split(".")[0].lstrip("_"), []).append(name)
-    return "\n".join(section(room, "gm", names, gm) for room, names in rooms.items())
+    return "\n".join(section(room.capitalize(), "gm.", names, gm) for room, names in rooms.items())
 
 
 def plugins() -> str:
     holders = [importlib.import_module(package) for package in PACKAGES]
-    return "\n".join(section(h.__name__, h.__name__, list(h.__all__), h) for h in holders)
+    return "\n".join(section(h.__name__, "", list(h.__all__), h) for h in holders)
 
 
 def modules() -> str:
     import gmlearn as gm
 
     public = [n for n in gm.testing.__all__ if not inspect.ismodule(getattr(gm.testing, n))]
-    return section("gm.plot", "gm.plot", gm.plot.__all__, gm.plot) + "\n" + section("gm.testing", "gm.testing", public, gm.testing)
+    parts = (("gm.plot", gm.plot.__all__, gm.plot), ("gm.testing", public, gm.testing))
+    return "\n".join(section(title, f"{title}.", names, holder) for title, names, holder in parts)
 
 
 PAGES = {"reference/core.md": (CORE, core), "reference/plugins.md": (PLUGINS, plugins), "reference/modules.md": (MODULES, modules)}

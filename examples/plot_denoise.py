@@ -7,6 +7,8 @@ What to see: V rises and then saturates, so that true borders survive. The free 
 rare in the training images to be pinned down; held monotone it stays flat there. Missing pixels (white) are filled in as well.
 """
 
+import sys
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,8 +17,9 @@ from gmlearn_vision import Denoiser, median_filter, piecewise_constant
 import gmlearn as gm
 
 LABELS = 6
+QUICK = "--quick" in sys.argv
 rng = np.random.default_rng(0)
-clean = [piecewise_constant(rng, 50, 50, LABELS).astype(float) for _ in range(9)]
+clean = [piecewise_constant(rng, 50, 50, LABELS).astype(float) for _ in range(4 if QUICK else 9)]
 noisy = [c + rng.normal(size=c.shape) for c in clean]
 noisy[-1][20:26, 12:40] = np.nan
 test, truth = noisy[-1], clean[-1]
@@ -25,7 +28,7 @@ seen = ~np.isnan(test)
 pictures = {"truth": truth, "noisy": test, "median 5 x 5": median_filter(np.where(seen, test, np.nanmean(test)), 5)}
 fitted = {}
 for shape in ("free", "monotone"):
-    fitted[shape] = Denoiser(np.arange(LABELS), shape=shape, max_iter=40).fit(noisy[:-1], clean[:-1])
+    fitted[shape] = Denoiser(np.arange(LABELS), shape=shape, max_iter=10 if QUICK else 40).fit(noisy[:-1], clean[:-1])
     pictures[f"learnt, {shape}"] = fitted[shape].predict(test)
 
 with matplotlib.rc_context(gm.plot.style()):

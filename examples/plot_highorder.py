@@ -4,10 +4,12 @@ Thin rings and bars under heavy noise, and superpixels most of which follow the 
 edges smooth, and eat what is thin; Pn-Potts cliques reward a superpixel that takes one label, all or nothing; robust Pn
 cliques let some of its pixels deviate, at a price that grows with their number.
 
-What to see: both kinds of cliques keep the thin bars that the edges lose, with less than half as many wrong pixels. Every
-labelling is proved optimal by the dual bound, so the pictures compare models, not solvers. The picture is of the kind that
-cliques are good at: on large blobs, plain edges do as well.
+What to see: both kinds of cliques keep the thin bars that the edges lose, with less than half as many wrong pixels. No labelling
+has an energy lower than the one found by more than the printed gap, so the pictures compare models, not solvers. The picture is
+of the kind that cliques are good at: on large blobs, plain edges do as well.
 """
+
+import sys
 
 import gmlearn_highorder
 import matplotlib
@@ -17,6 +19,7 @@ import numpy as np
 import gmlearn as gm
 
 SIDE, LABELS, SEED = 60, 4, 3
+QUICK = "--quick" in sys.argv
 
 
 def voronoi(rng, n):
@@ -60,7 +63,7 @@ for name, blocks in models.items():
     crf = gm.CRF(SIDE * SIDE, LABELS).add_unary(unary)
     for block in blocks:
         crf.add(block)
-    result = gm.solve(crf, solver="bcfw", max_iter=400, tol=1e-3)
+    result = gm.solve(crf, solver="bcfw", max_iter=15 if QUICK else 400, tol=1e-3)
     error = float(np.mean(result.labels != truth))
     pictures[name] = (result.labels, f"{error:.1%} wrong")
     print(f"{name:18s} error {error:6.1%}   energy {result.energy:10.3f}   gap {result.gap:.3g}   {result.seconds:.2f} s")

@@ -11,13 +11,16 @@ objective with hidden variables is not convex, so training starts from a few ran
 never uses the held-out labels, nor the true sub-states.
 """
 
+import sys
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
 
-LENGTH, CHAINS, STARTS, NOISE = 40, 30, 4, 0.65
+QUICK = "--quick" in sys.argv
+LENGTH, CHAINS, STARTS, NOISE = 40, 10 if QUICK else 30, 2 if QUICK else 4, 0.65
 CORNERS = np.array([[1, 1], [-1, -1], [1, -1], [-1, 1]], float)  # two for each label
 STAY = 0.7
 

@@ -5,8 +5,9 @@ superpixels: a superpixel that takes one label l pays beta_l = w_l . z, with z i
 nothing. All weights are learnt jointly by maximum margin. Pass ``--data DIR`` with segmentation/weizmann_horses_h100.npz for
 horses; without it, generated images are used.
 
-What to see: colours and positions find the body, and miss legs and necks that they cannot tell from the background; the cliques
-add whole superpixels (a tail, a head) that edges alone cut off, and lower the error on images that were not seen a little.
+What to see: edges close the holes that odd colours leave and round off what is thin; the cliques decide about whole superpixels. On
+the generated images colour and contrast already tell nearly everything, and the cliques change details, not the error; on the
+horses they lower it a little (12.4 % to 12.0 %).
 """
 
 import argparse
@@ -32,12 +33,17 @@ def horses(folder):
 
 
 def generated(rng):
-    """Blobs of one colour range on another, both with patches of odd colours."""
+    """Ellipses on thin stalks before a background of nearly the same colour, both with patches of odd colours."""
     found = []
+    y, x = np.mgrid[:50, :64]
     for _ in range(N_TRAIN + N_TEST):
-        mask = (piecewise_constant(rng, 50, 64, 3, 6) == 0).astype(int)
+        mask = np.zeros((50, 64), int)
+        for _ in range(rng.integers(2, 4)):
+            row, column, height, width = rng.uniform((8, 8, 5, 6), (42, 56, 12, 15))
+            mask[((y - row) / height) ** 2 + ((x - column) / width) ** 2 < 1] = 1
+            mask[int(row):, int(column):int(column) + rng.integers(2, 4)] = 1
         patches = rng.normal(size=(12, 3))[piecewise_constant(rng, 50, 64, 12, 25)]
-        colour = np.array([[90, 120, 90], [130, 100, 80]])[mask] + 22 * patches + 18 * rng.normal(size=(50, 64, 3))
+        colour = np.array([[90, 120, 90], [120, 105, 82]])[mask] + 10 * patches + 18 * rng.normal(size=(50, 64, 3))
         found.append((np.clip(colour, 0, 255), mask))
     return found
 
@@ -76,14 +82,15 @@ def model(image, with_cliques):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=pathlib.Path, default=None)
-folder = parser.parse_args().data
+parser.add_argument("--quick", action="store_true")
+folder, quick = parser.parse_args().data, parser.parse_args().quick
 images = generated(np.random.default_rng(0)) if folder is None else horses(folder)
 n_pixels = sum(mask.size for _, mask in images[:N_TRAIN])
 results = {}
 for name, with_cliques in (("edges", False), ("edges and cliques", True)):
     crfs = [model(image, with_cliques) for image, _ in images]
     samples = [gm.Sample(crf, mask.ravel(), weight=1.0 / n_pixels) for crf, (_, mask) in zip(crfs[:N_TRAIN], images)]
-    learnt = gm.train(samples, regularizer=gm.L2(1e-3), constraints={"edge": gm.NonNegative()}, max_iter=60)
+    learnt = gm.train(samples, regularizer=gm.L2(1e-3), constraints={"edge": gm.NonNegative()}, max_iter=6 if quick else 60)
     found = [learnt.predict(crf, solver="bcfw", max_iter=30).labels.reshape(mask.shape)
              for crf, (_, mask) in zip(crfs[N_TRAIN:], images[N_TRAIN:])]
     error = float(np.mean([np.mean(f != mask) for f, (_, mask) in zip(found, images[N_TRAIN:])]))

@@ -40,13 +40,14 @@ def generated(seed, height=90, width=160):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=pathlib.Path, default=None)
-folder = parser.parse_args().data
+parser.add_argument("--quick", action="store_true")
+folder, quick = parser.parse_args().data, parser.parse_args().quick
 if folder is None:
     train, test = generated(0), generated(1)
 else:
     train, test = (load_middlebury(folder / "stereo" / name) for name in ("venus", "sawtooth"))
 
-matcher = StereoMatcher(LABELS, max_iter=25, solver_iter=20).fit([(train.left, train.right)], [train.disparity])
+matcher = StereoMatcher(LABELS, max_iter=5 if quick else 25, solver_iter=20).fit([(train.left, train.right)], [train.disparity])
 found = {"learnt": matcher.predict(test.left, test.right),
          "with check and fill": matcher.predict(test.left, test.right, check=True)}
 

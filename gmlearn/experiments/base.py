@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import time
@@ -43,9 +44,13 @@ class Experiment:
         """Carry it out; `run` holds the result."""
         if self.data is not None and run.data is None:
             raise DataNotFoundError(f"{self.name} needs real data: pass --data DIR. {self.data}")
-        start = time.perf_counter()
-        self.function(run)
-        run.seconds = time.perf_counter() - start
+        run.started = time.perf_counter()
+        try:
+            self.function(run)
+        except DataNotFoundError as error:
+            raise DataNotFoundError(f"{error}. {self.data}" if self.data else str(error)) from error
+        finally:
+            run.seconds = time.perf_counter() - run.started
         return run
 
 
@@ -64,6 +69,9 @@ class Run:
     figures: list[tuple[str, str, Path | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    started: float = field(default_factory=time.perf_counter, repr=False)
+    #: (title of a table or file name of a figure, seconds from the start until it was there)
+    timings: list[tuple[str, float]] = field(default_factory=list)
 
     def path(self, relative: str) -> Path:
         """A file or folder below the data folder, or a clear error."""
@@ -89,6 +97,7 @@ class Run:
             if len(row) != width:
                 raise ValueError(f"table {title!r}: a row has {len(row)} cells, the header {width}")
         self.tables.append((title, [str(h) for h in header], [list(r) for r in rows]))
+        self.timings.append((title, time.perf_counter() - self.started))
 
     def figure(self, filename: str, figure: Any, caption: str) -> None:
         """Save a matplotlib figure as a PNG in the output folder and close it."""
@@ -102,6 +111,7 @@ class Run:
                 figure.savefig(stream, format="png", dpi=130, bbox_inches="tight")
         plt.close(figure)
         self.figures.append((filename, caption, path))
+        self.timings.append((filename, time.perf_counter() - self.started))
 
     def note(self, text: str) -> None:
         """A sentence for the reader of the report."""
@@ -109,11 +119,10 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that goes into ``result.json``."""
-        from gmlearn._version import __version__
-
-        versions = {"gmlearn": __version__, "python": platform.python_version(), "numpy": np.__version__}
         return {"experiment": self.name, "quick": self.quick, "seed": self.seed, "seconds": round(self.seconds, 3),
-                "versions": versions, "values": _plain(self.values), "notes": self.notes,
+                "settings": {"quick": self.quick, "seed": self.seed, "data": None if self.data is None else str(self.data)},
+                "versions": versions(), "timings": [{"ready": what, "seconds": round(at, 3)} for what, at in self.timings],
+                "values": _plain(self.values), "notes": self.notes,
                 "tables": [{"title": t, "header": h, "rows": _plain(r)} for t, h, r in self.tables],
                 "figures": [{"file": f, "caption": c} for f, c, _ in self.figures]}
 
@@ -128,6 +137,19 @@ class Run:
                                ("table.md", markdown_tables(self)), ("report.html", html_report(self))):
             with atomic_write(self.out / filename, "w") as stream:
                 stream.write(text)
+
+
+def versions() -> dict[str, str]:
+    """Of Python, of gmlearn and of what it computes with, and the kind of machine."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from gmlearn._version import __version__
+
+    found = {"gmlearn": __version__, "python": platform.python_version()}
+    for package in ("numpy", "scipy", "numba", "scikit-learn", "matplotlib"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return {**found, "system": f"{platform.system()} {platform.machine()}"}
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right}
 td:first-child,th:first-child{text-align:left}img{max-width:100%}figure{margin:1.5rem 0}figcaption{color:#555}
-footer{color:#777;font-size:.85rem;margin-top:3rem}"""
+footer{color:#666;font-size:.85rem;margin-top:3rem;display:flex;flex-wrap:wrap;gap:0 3rem;align-items:flex-start}"""
 
 
 def cell(value: Any) -> str:
@@ -53,6 +53,16 @@ def html_report(run: Run) -> str:
             data = base64.b64encode(path.read_bytes()).decode()
             parts.append(f"<figure><img alt='{html.escape(filename)}' src='data:image/png;base64,{data}'>"
                          f"<figcaption>{html.escape(caption)}</figcaption></figure>")
-    versions = ", ".join(f"{k} {v}" for k, v in info["versions"].items())
-    parts.append(f"<footer>seed {run.seed}, {'quick' if run.quick else 'full'} settings, {run.seconds:.1f} s; {versions}</footer>")
+    parts.append(_facts(info))
     return "\n".join(parts)
+
+
+def _facts(info: dict[str, Any]) -> str:
+    """How the run was made, to repeat it: settings, seed, seconds, versions."""
+    settings = {**info["settings"], "settings": "quick" if info["quick"] else "full", "seconds": info["seconds"]}
+    del settings["quick"]
+    ready = {step["ready"]: f"after {step['seconds']:.1f} s" for step in info["timings"]}
+    columns = "".join(f"<table><tr><th>{title}</th><th></th></tr>" + "".join(
+        f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(cell(v))}</td></tr>" for k, v in facts.items()) + "</table>"
+        for title, facts in (("settings", settings), ("versions", info["versions"]), ("ready", ready)))
+    return f"<footer>{columns}</footer>"

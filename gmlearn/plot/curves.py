@@ -135,7 +135,9 @@ def plot_labels(labels: Any, shape: Sequence[int], ax: Any = None, energy: float
     with matplotlib.rc_context(style()):
         ax = axes(ax)
         image = ax.imshow(flat.reshape(shape), cmap=colours, vmin=-0.5, vmax=last + 0.5, interpolation="nearest")
-        ax.figure.colorbar(image, ax=ax, label="label", ticks=range(last + 1) if few else None)
+        # no taller than a picture that fills the width of its axes
+        ax.figure.colorbar(image, ax=ax, label="label", ticks=range(last + 1) if few else None, pad=0.02,
+                           shrink=min(1.0, 1.1 * shape[0] / shape[1]))
         ax.set(xticks=[], yticks=[])
         ax.grid(False)
         if energy is not None:
@@ -164,6 +166,8 @@ def _heat_map(name: str, matrix: np.ndarray, ax: Any) -> Any:
     # orange and purple: told apart by everyone, white is zero
     image = ax.imshow(matrix, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="weight")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
     ax.grid(False)
     return ax
 

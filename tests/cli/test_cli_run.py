@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -70,6 +71,19 @@ def test_run_writes_files_and_prints_tables(tmp_path, capsys):
     assert (folder / "line.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_report_says_how_to_repeat_the_run(tmp_path, capsys):
+    assert main(["run", "test-report", "--quick", "--seed", "7", "--out", "out"]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["settings"] == {"quick": True, "seed": 7, "data": None}
+    assert [step["ready"] for step in result["timings"]] == ["Scores", "line.png"]
+    assert 0 <= result["timings"][0]["seconds"] <= result["timings"][1]["seconds"] <= result["seconds"]
+    for words in ("<td>seed</td><td>7</td>", "<td>settings</td><td>quick</td>", f"<td>gmlearn</td><td>{gm.__version__}</td>",
+                  "<td>numpy</td>", "<td>line.png</td><td>after "):
+        assert words in page
+    assert not re.findall(r"(?:src|href)=(?!'data:)", page), "everything is inside the page"
+
+
 def test_json_is_all_that_stdout_holds(tmp_path, capsys):
     assert main(["run", "test-report", "--json", "--out", "here/there"]) == 0
     said = capsys.readouterr()
@@ -94,7 +108,7 @@ def test_list_describes_all(capsys):
     ([], ["--list"]),
     (["test-data"], ["--data DIR", "horses/all.npz", "published"]),
     (["test-data", "--data", "nowhere"], ["--data", "nowhere"]),
-    (["test-data", "--data", "."], ["horses/all.npz", "found nothing"]),
+    (["test-data", "--data", "."], ["found nothing", "Expected horses/all.npz; published by its authors."]),
     (["test-report", "--out", "a-file/below"], ["--out", "a-file"]),
 ])
 def test_bad_input_leaves_nothing_behind(tmp_path, arguments, words, capsys):

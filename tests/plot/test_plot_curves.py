@@ -109,3 +109,25 @@ def test_drawing_leaves_the_users_settings_alone():
     before = dict(matplotlib.rcParams)
     plot_bounds(history(seconds=[0], bound=[1], energy=[2]))
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_heat_map_counts_rows_and_columns_in_whole_numbers():
+    ax = plot_weights({"pair": np.eye(3)})
+    ax.figure.canvas.draw()
+    for ticks in (ax.get_xticks(), ax.get_yticks()):
+        assert all(float(tick).is_integer() for tick in ticks)
+
+
+def test_every_plot_takes_axes_and_gives_them_back():
+    crf = gm.CRF(4, 2).add_unary(np.zeros((4, 2)))
+    crf.add(gm.Potts(gm.grid_edges(2, 2)))
+    some = history(seconds=[1], bound=[0], energy=[1], objective=[1], gap=[0.5], passes=[1])
+    calls = {"plot_bounds": [some], "plot_objective": [some], "plot_weights": [{"w": [1.0]}], "plot_labels": [[0, 1, 1, 0], (2, 2)],
+             "plot_factor_graph": [crf]}
+    assert sorted(calls) == sorted(name for name in gm.plot.__all__ if name.startswith("plot_"))
+    for name, arguments in calls.items():
+        figure, given = plt.subplots()
+        figures = plt.get_fignums()
+        assert getattr(gm.plot, name)(*arguments, ax=given) is given
+        assert plt.get_fignums() == figures, f"{name} opened a figure of its own"
+        assert getattr(gm.plot, name)(*arguments).figure is not figure
