@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainingHistory:
     """One entry per pass; NaN where a pass did not measure something.
 
@@ -53,6 +53,18 @@ class TrainingHistory:
         """The objectives that were measured."""
         values = np.array(self.objective, float)
         return values[np.isfinite(values)]
+
+    def __repr__(self) -> str:
+        values = self.evaluated()
+        fell = f", objective {values[0]:.6g} -> {values.min():.6g}" if len(values) else ""
+        return f"TrainingHistory({len(self)} passes{fell})"
+
+    def _repr_html_(self) -> str:
+        measured = np.flatnonzero(np.isfinite(np.array(self.objective, float)))
+        shown = measured if len(measured) <= 8 else [*measured[:4], *measured[-4:]]
+        rows = "".join(f"<tr><td>{self.passes[i]}</td><td>{self.objective[i]:.6g}</td><td>{self.bound[i]:.6g}</td>"
+                       f"<td>{self.seconds[i]:.2f}</td></tr>" for i in shown)
+        return f"<b>{self!r}</b><table><tr><th>passes</th><th>objective</th><th>bound</th><th>seconds</th></tr>{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:
         """Objective and bound against passes."""

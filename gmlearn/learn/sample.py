@@ -13,7 +13,7 @@ from gmlearn.losses.base import Loss
 from gmlearn.model.crf import CRF
 
 
-@dataclass
+@dataclass(repr=False)
 class Sample:
     """A model with its true labels.
 
@@ -33,6 +33,10 @@ class Sample:
     weight: float = 1.0
     loss: Loss | None = None
     completion: Callable[[Sample, Mapping[str, np.ndarray]], np.ndarray] | None = None
+
+    def __repr__(self) -> str:
+        hidden = f", {int(np.sum(np.asarray(self.hidden, bool)))} hidden" if self.hidden is not None else ""
+        return f"Sample({self.crf!r}, {np.size(self.labels)} labels{hidden}, weight={self.weight:g})"
 
     @property
     def observed(self) -> np.ndarray:

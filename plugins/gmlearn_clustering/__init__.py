@@ -11,7 +11,7 @@ _EXPORTS = {
     "exemplar_energy": "energy", "assign": "energy",
     "neighbour_costs": "sparse", "draw_landmarks": "sparse",
     "ExemplarClusteringLearner": "learner", "DistanceBank": "distances", "LDAProjection": "fitted_distances",
-    "LDAPosterior": "fitted_distances",
+    "LDAPosterior": "fitted_distances", "MLCAProjection": "fitted_distances",
     "noisy_gaussians": "synthetic",
     "clustering_loss": "losses", "ClusteringLoss": "losses", "medoid_completion": "completion",
     "ExemplarBlock": "potentials", "ExemplarCountBlock": "potentials", "exemplar_model": "potentials", "training_slaves": "slaves",

@@ -7,6 +7,24 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
+def finite_rows(costs):
+    """(row starts, columns, values) of the finite entries off the diagonal of a dense matrix."""
+    n = costs.shape[0]
+    start = np.zeros(n + 1, np.int64)
+    column = np.empty(n * n, np.int32)
+    value = np.empty(n * n, np.float64)
+    k = 0
+    for p in range(n):
+        for q in range(n):
+            if q != p and np.isfinite(costs[p, q]):
+                column[k] = q
+                value[k] = costs[p, q]
+                k += 1
+        start[p + 1] = k
+    return start, column[:k], value[:k]
+
+
+@numba.njit(cache=True, nogil=True)
 def sorted_rows(start, exemplar, cost, may_open, alone):
     """Useful entries of every client, cheapest first (ties: lowest exemplar), with the client's own entry (p, p, 0)."""
     n = start.shape[0] - 1
@@ -34,6 +52,40 @@ def sorted_rows(start, exemplar, cost, may_open, alone):
         order = np.argsort(new_cost[first:k], kind="mergesort")  # stable: ties keep the ascending exemplar order
         new_exemplar[first:k] = new_exemplar[first:k][order]
         new_cost[first:k] = new_cost[first:k][order]
+    return new_start, new_exemplar, new_cost
+
+
+@numba.njit(cache=True, nogil=True)
+def filtered_rows(start, exemplar, cost, keep, may_open):
+    """The rows with only the entries to keep whose exemplar may open."""
+    n, k = start.shape[0] - 1, 0
+    new_start = np.zeros(n + 1, np.int64)
+    new_exemplar = np.empty(exemplar.shape[0], np.int32)
+    new_cost = np.empty(exemplar.shape[0], np.float64)
+    for p in range(n):
+        for j in range(start[p], start[p + 1]):
+            if keep[j] and may_open[exemplar[j]]:
+                new_exemplar[k] = exemplar[j]
+                new_cost[k] = cost[j]
+                k += 1
+        new_start[p + 1] = k
+    return new_start, new_exemplar[:k].copy(), new_cost[:k].copy()
+
+
+@numba.njit(cache=True, nogil=True)
+def row_prefixes(start, exemplar, cost, alone):
+    """The first entry (p, p, 0) of every sorted row and those that are cheaper than being alone."""
+    n = start.shape[0] - 1
+    new_start = np.zeros(n + 1, np.int64)
+    for p in range(n):
+        first, last = start[p] + 1, start[p + 1]
+        new_start[p + 1] = new_start[p] + 1 + np.searchsorted(cost[first:last], alone[p])
+    new_exemplar = np.empty(new_start[n], np.int32)
+    new_cost = np.empty(new_start[n], np.float64)
+    for p in range(n):
+        a, b, j = new_start[p], new_start[p + 1], start[p]
+        new_exemplar[a:b] = exemplar[j:j + b - a]
+        new_cost[a:b] = cost[j:j + b - a]
     return new_start, new_exemplar, new_cost
 
 

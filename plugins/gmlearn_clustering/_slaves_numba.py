@@ -1,4 +1,4 @@
-"""Compiled point and cluster slaves of learning to cluster (theory: Komodakis 2011, Lemma 2 with its erratum)."""
+"""Compiled rounds of learning to cluster: point and cluster slaves (Komodakis 2011, Lemma 2, corrected), medoids, features."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
-def point_slaves(points, share, lam, costs, ind, value, chosen):
-    """Minimise the slaves of some points in one pass over their rows, at theta_pq = share_q + lam_pq.
+def point_slaves(points, theta, distances, extra, ind, value, chosen):
+    """Minimise the slaves of some points in one pass over their rows.
 
-    points : (M,) the points p. share : (N,). lam : (M, N). costs : (N, N), ubar_pq off the diagonal. Fills ind (M, N), value
-    (M,), chosen (M,).
+    points : (M,) the points p. theta : (M, N). distances, extra : (N, N), d_pq and what the loss adds to it, off the diagonal.
+    Fills ind (M, N), value (M,), chosen (M,).
     """
-    n = costs.shape[0]
+    n = distances.shape[0]
     for i in range(points.shape[0]):
         p = points[i]
         best, arg, negative = np.inf, p, 0.0
         for q in range(n):
-            t = share[q] + lam[i, q]
-            cost = costs[p, q] + max(t, 0.0)
+            t = theta[i, q]
+            low = min(t, 0.0)
+            cost = distances[p, q] + extra[p, q] + (t - low)
             if q == p:
                 cost = t
             else:
-                negative += min(t, 0.0)
+                negative += low
             ind[i, q] = 1.0 if t < 0.0 else 0.0
             if cost < best:
                 best, arg = cost, q
@@ -44,3 +45,37 @@ def cluster_slaves(theta, start, alpha, ind, value):
         value[c] = alpha + many if several else -alpha
         for j in range(start[c], start[c + 1]):
             ind[j] = 1.0 if several and theta[j] < alpha else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def cluster_medoids(distances, penalty, members, start, target):
+    """Fill `target` (N,) with the medoid of every point's cluster and return the energy; members (N,) by `start`, ascending."""
+    energy = 0.0
+    cost = np.empty(distances.shape[0])
+    for c in range(start.shape[0] - 1):
+        inside = members[start[c]:start[c + 1]]
+        total = cost[:inside.shape[0]]
+        for j in range(inside.shape[0]):
+            total[j] = penalty[inside[j]]
+        for i in range(inside.shape[0]):
+            row = distances[inside[i]]
+            for j in range(inside.shape[0]):
+                if i != j:
+                    total[j] += row[inside[j]]
+        best = np.argmin(total)
+        energy += total[best]
+        for i in range(inside.shape[0]):
+            target[inside[i]] = inside[best]
+    return energy
+
+
+@numba.njit(cache=True, nogil=True)
+def squared_differences(Z, target):
+    """sum over p of (z_p - z_target(p))^2, dimension by dimension; (N, D) -> (D,) in one pass without temporaries."""
+    total = np.zeros(Z.shape[1])
+    for p in range(Z.shape[0]):
+        q = target[p]
+        if q != p:
+            for i in range(Z.shape[1]):
+                total[i] += (Z[p, i] - Z[q, i]) ** 2
+    return total

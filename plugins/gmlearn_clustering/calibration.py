@@ -4,15 +4,17 @@ The penalty at which a true cluster of n points neither splits nor merges grows 
 distances. A fixed d_qq therefore fails on sets whose clusters are much smaller or larger than in training. Instead a new
 set is clustered at many penalties and the solution that minimises
 
-    (sum of distances to exemplars) / (N - k) + rate * (log(k) + 4 k / N),     k = number of exemplars,
+    (sum of distances to exemplars) / (N - k) + rate * level * (log(k) + 4 k / N),     k = number of exemplars,
 
-is taken. Its penalty is about rate * N / k, so it scales with the size of the clusters by itself; `rate` is a property of
-the distance alone and is chosen to give the best clusterings of the training partitions. The second term counters the
-drop of the mean distance when every outlier becomes an exemplar (k near N / 2).
+is taken; `level` is the mean distance at the fewest clusters, so that distances which are larger or smaller throughout
+than in training change nothing. The penalty is about rate * level * N / k and scales with the size of the clusters by
+itself; `rate` is a property of the distance alone and is chosen to give the best clusterings of the training partitions. The
+second term counters the drop of the mean distance when every outlier becomes an exemplar (k near N / 2).
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +27,8 @@ from gmlearn_clustering.scores import accuracy, pair_f
 
 #: rates whose score (of 2) is that close to the best count as equally good
 _TOLERANCE = 0.03
+#: where in their (logarithmic) range; below the middle, since new sets may hold smaller clusters than the training sets
+_POSITION = 1.0 / 3.0
 
 
 @dataclass(frozen=True)
@@ -36,58 +40,85 @@ class PathPoint:
     labels: np.ndarray
     mean_distance: float
 
-    def cost(self, rate: float) -> float:
-        """What the rule minimises."""
+    def cost(self, price: float) -> float:
+        """What the rule minimises; price = rate * level."""
         k = self.n_clusters
-        return self.mean_distance + rate * (np.log(k) + 4.0 * k / len(self.labels))
+        return self.mean_distance + price * (np.log(k) + 4.0 * k / len(self.labels))
 
     @property
     def n_clusters(self) -> int:
         return len(self.exemplars)
 
 
-def clustering_path(distances: np.ndarray, n_penalties: int = 30, n_kicks: int = 30, seed: int = 0) -> list[PathPoint]:
-    """Clusterings over a geometric range of penalties, from few to many clusters, one per number of clusters.
+def clustering_path(distances: np.ndarray, rate: float | None = None, n_penalties: int = 61, n_kicks: int = 30,
+                    seed: int = 0) -> list[PathPoint]:
+    """Clusterings over a geometric range of penalties, from few to many clusters, the best found for each number.
+
+    The range is halved again and again, but not where both ends already have the same number of clusters (or one that
+    differs by 4 % at most), so that wide ranges over which nothing happens cost nothing.
 
     Parameters
     ----------
     distances : (N, N). The range ends where one cluster is left, and at clusters of about three points.
+    rate : only what `choose_point` at this rate may prefer is looked for: no range whose price at its fewest clusters
+        and mean distance at its most clusters together exceed the best cost so far.
     """
     n = len(distances)
     spread = float(np.median(distances[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
     if spread <= 0.0:
         return [PathPoint(1.0, np.array([0]), np.zeros(n, dtype=np.int64), 0.0)]
+    penalties = spread * np.geomspace(max(1.0, 0.5 * n), 0.05, n_penalties)
+    whole = facility_problem(with_penalty(distances, max(penalties[0], float(distances.max())) + 1.0))
     path: dict[int, PathPoint] = {}
-    for penalty in spread * np.geomspace(max(1.0, 0.5 * n), 0.05, n_penalties):
-        costs = with_penalty(distances, penalty)
-        exemplars = local_search(facility_problem(costs), n_kicks, seed=seed)
-        k = len(exemplars)
-        if 3 * k > n and path:
+
+    def allowed() -> list[PathPoint]:
+        return [path[k] for k in sorted(path) if 3 * k <= n or k == min(path)]
+
+    def point_at(i: int) -> PathPoint:
+        point = _path_point(distances, penalties[i], local_search(whole.at_penalty(penalties[i]), n_kicks, seed=seed))
+        k = point.n_clusters
+        if k not in path or point.mean_distance < path[k].mean_distance:
+            path[k] = point
+        return point
+
+    intervals = [(0.0, 0, point_at(0), n_penalties - 1, point_at(n_penalties - 1))]
+    price = 0.0 if rate is None else rate * intervals[0][2].mean_distance
+    while intervals:
+        least, i, few, j, many = heapq.heappop(intervals)
+        if rate is not None and least > min(point.cost(price) for point in allowed()):
             break
-        if k not in path:
-            target = assign(costs, exemplars)
-            total = float(costs[np.arange(n), target].sum() - penalty * k)
-            path[k] = PathPoint(float(penalty), exemplars, np.searchsorted(exemplars, target), total / max(n - k, 1))
-    return list(path.values())
+        if j - i > 1 and 3 * few.n_clusters <= n and many.n_clusters - few.n_clusters > max(1.0, 0.04 * few.n_clusters):
+            middle = (i + j) // 2
+            between = point_at(middle)
+            for left, a, right, b in ((few, i, between, middle), (between, middle, many, j)):
+                heapq.heappush(intervals, (right.mean_distance + left.cost(price) - left.mean_distance, a, left, b, right))
+    return allowed()
+
+
+def _path_point(distances: np.ndarray, penalty: float, exemplars: np.ndarray) -> PathPoint:
+    target = assign(distances, exemplars)
+    total, n = float(distances[np.arange(len(target)), target].sum()), len(target)
+    return PathPoint(float(penalty), exemplars, np.searchsorted(exemplars, target), total / max(n - len(exemplars), 1))
 
 
 def choose_point(path: Sequence[PathPoint], rate: float) -> PathPoint:
     """The clustering that the rule prefers at this rate."""
-    return min(path, key=lambda point: point.cost(rate))
+    level = max(point.mean_distance for point in path)
+    return min(path, key=lambda point: point.cost(rate * level))
 
 
 def calibrate_rate(paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np.ndarray], n_rates: int = 120) -> float:
     """The rate whose clusterings of the training sets agree best with the true partitions.
 
     The score is pair-F plus matching accuracy. New sets differ from the training sets, so not the best rate is taken but
-    the geometric middle of the longest range of rates that are nearly as good.
+    one inside the longest range of rates that are nearly as good.
     """
-    level = np.mean([np.mean([p.mean_distance for p in path]) for path in paths])
-    rates = max(level, 1e-12) * np.geomspace(1e-3, 3.0, n_rates)
+    rates = np.geomspace(1e-3, 3.0, n_rates)
     quality = [{id(point): pair_f(truth, point.labels) + accuracy(truth, point.labels) for point in path}
                for path, truth in zip(paths, partitions)]
     score = np.array([np.mean([q[id(choose_point(path, rate))] for path, q in zip(paths, quality)]) for rate in rates])
     good = np.flatnonzero(score >= score.max() - _TOLERANCE)
     runs = np.split(good, np.flatnonzero(np.diff(good) > 1) + 1)
     longest = max(runs, key=len)
-    return float(np.sqrt(rates[longest[0]] * rates[longest[-1]]))
+    low, high = rates[longest[0]], rates[longest[-1]]
+    return float(low * (high / low) ** _POSITION)

@@ -19,15 +19,12 @@ def medoid_completion(distances: np.ndarray, cluster: np.ndarray, penalty: float
     -------
     target : (N,) the exemplar of every point. energy : of that x. O(sum of the squared cluster sizes).
     """
+    from gmlearn_clustering import _slaves_numba as kernels
+
     n = len(cluster)
-    penalties = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
-    target, energy = np.empty(n, dtype=np.int64), 0.0
-    for c in range(int(cluster.max()) + 1):
-        members = np.flatnonzero(cluster == c)
-        within = distances[np.ix_(members, members)].copy()
-        np.fill_diagonal(within, penalties[members])
-        cost = within.sum(axis=0)
-        best = int(np.argmin(cost))
-        target[members] = members[best]
-        energy += float(cost[best])
-    return target, energy
+    penalties = np.ascontiguousarray(np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,)))
+    members = np.argsort(cluster, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(cluster))])
+    target = np.empty(n, dtype=np.int64)
+    energy = kernels.cluster_medoids(np.ascontiguousarray(distances), penalties, members, start, target)
+    return target, float(energy)

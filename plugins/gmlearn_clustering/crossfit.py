@@ -17,7 +17,7 @@ def is_supervised(bank: Any) -> bool:
 
 
 def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.ndarray], n_folds: int = 5,
-              seed: int = 0) -> list[MatrixSample]:
+              seed: int = 0, folds: Sequence[np.ndarray] | None = None) -> list[MatrixSample]:
     """Fit `bank` on everything, and give the training samples features as unseen points would have them.
 
     The points are cut into folds, class by class. For the pairs between folds a and b the supervised distances are
@@ -28,16 +28,22 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     Parameters
     ----------
     n_folds : at least 3; reduced to the size of the smallest class (not below 3), so that every fit sees every class.
+    folds : the fold 0, 1, ... of every point, an array a sample, instead of random ones: if new points will come from
+        other conditions than the training points (another scale, another day), leave out conditions, not points.
 
     Returns
     -------
     one `MatrixSample` of all its pairs a sample. n_folds (n_folds - 1) / 2 fits.
     """
     views = [as_views(X) for X in samples]
-    smallest = min(int(np.bincount(y).min()) for y in labels)
-    n_folds = max(3, min(n_folds, smallest))
-    random = np.random.default_rng(seed)
-    folds = [_stratified_folds(y, n_folds, random) for y in labels]
+    if folds is None:
+        smallest = min(int(np.unique(y, return_counts=True)[1].min()) for y in labels)
+        n_folds = max(3, min(n_folds, smallest))
+        random = np.random.default_rng(seed)
+        folds = [_stratified_folds(y, n_folds, random) for y in labels]
+    n_folds = 1 + max(int(fold.max()) for fold in folds)
+    if n_folds < 3:
+        raise ValueError(f"folds: expected at least 3, so that points are left to fit on, got {n_folds}")
     bank.fit(samples, labels)
     stacks = [bank.prepare(X).matrices for X in samples]
     supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]

@@ -62,8 +62,9 @@ class EuclideanSample(_RemembersLast):
         return distances
 
     def gather(self, target: np.ndarray) -> np.ndarray:
-        difference = self.Z - self.Z[target]
-        return np.einsum("pi,pi->i", difference, difference)
+        from gmlearn_clustering import _slaves_numba as kernels
+
+        return kernels.squared_differences(self.Z, np.asarray(target, dtype=np.int64))
 
 
 class MatrixSample(_RemembersLast):
@@ -230,9 +231,11 @@ class _Feature:
             return squared_euclidean(A, A if X is Y else self.projection.transform(Y))
         matrix = np.asarray(self.distance(X[self.view], Y[self.view]), dtype=np.float64)
         expected = (len(X[self.view]), len(Y[self.view]))
-        if matrix.shape != expected or np.isnan(matrix).any():
-            raise ValueError(f"distances: {self.name} must return a matrix of shape {expected} without NaN, "
-                             f"got shape {matrix.shape}")
+        if matrix.shape != expected:
+            raise ValueError(f"distances: {self.name} must return a matrix of shape {expected}, got shape {matrix.shape}")
+        if not (np.isfinite(matrix) & (matrix >= 0.0)).all():
+            worst = matrix[np.nonzero(~(np.isfinite(matrix) & (matrix >= 0.0)))][0]
+            raise ValueError(f"distances: {self.name} must return finite distances >= 0, got {worst:g}")
         return matrix
 
 

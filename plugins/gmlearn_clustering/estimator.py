@@ -103,7 +103,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         else:
             self._distance = named_distance(self.metric, X)
             distances = self._distance(X, X)
-        if isinstance(self.penalty, tuple) and self.penalty[0] == "n_clusters":
+        if _is_rule(self.penalty) and self.penalty[0] == "n_clusters":
             self.penalty_, exemplars = exemplars_of_number(distances, self.penalty[1], self.n_kicks, self._seed)
             costs = with_penalty(distances, self.penalty_)
             found = minimise_exemplars(costs, "local", n_kicks=0, n_restarts=1)
@@ -154,7 +154,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
 
     def _penalty(self, distances: np.ndarray, n: int) -> float | np.ndarray:
         """The penalty in numbers; `distances` are those between different points."""
-        if isinstance(self.penalty, tuple):
+        if _is_rule(self.penalty):
             if self.penalty[0] == "n_clusters":
                 raise ValueError("penalty: ('n_clusters', k) needs all distances; give a value or a quantile with neighbour graphs")
             finite = distances[np.isfinite(distances)]
@@ -183,9 +183,14 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         return tags
 
 
+def _is_rule(penalty: Any) -> bool:
+    """Is it a pair such as ("quantile", q)?"""
+    return isinstance(penalty, (tuple, list)) and len(penalty) == 2 and isinstance(penalty[0], str)
+
+
 def _check_penalty(penalty: Any) -> None:
     """A number, numbers, ("quantile", q) or ("n_clusters", k)."""
-    if isinstance(penalty, (tuple, list)) and len(penalty) == 2 and isinstance(penalty[0], str):
+    if _is_rule(penalty):
         gm.check_choice("penalty[0]", penalty[0], ("quantile", "n_clusters"))
         if penalty[0] == "quantile":
             gm.check_number("penalty[1]", penalty[1], low=0.0, high=1.0)

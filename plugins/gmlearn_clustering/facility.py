@@ -71,12 +71,22 @@ class FacilityProblem:
         """The problem with only some entries (bool, in row order) and some exemplars ((N,) bool); energies can only rise."""
         from gmlearn_clustering import _facility_numba as kernels
 
-        keep = keep & may_open[self.row_exemplar]
-        counts = np.bincount(self.row_client[keep], minlength=self.n_points)
-        rows = np.concatenate([[0], np.cumsum(counts)]), self.row_exemplar[keep], self.row_cost[keep]
+        rows = kernels.filtered_rows(self.row_start, self.row_exemplar, self.row_cost, keep, may_open)
         columns = kernels.transposed(self.n_points, *rows)
         fee = np.where(may_open, self.fee, np.inf)
         return FacilityProblem(fee, self.alone, self.shift, self.offset, self.always_open & may_open, *rows, *columns)
+
+    def at_penalty(self, penalty: float) -> FacilityProblem:
+        """The same distances at another penalty for all points, no larger than the present ones: nothing is sorted again."""
+        from gmlearn_clustering import _facility_numba as kernels
+
+        fee = penalty - self.shift
+        always_open = fee <= 0.0
+        offset = float(self.shift.sum() + fee[always_open].sum())
+        fee = np.maximum(fee, 0.0)
+        rows = kernels.row_prefixes(self.row_start, self.row_exemplar, self.row_cost, fee)
+        columns = kernels.transposed(self.n_points, *rows)
+        return FacilityProblem(fee, fee, self.shift, offset, always_open, *rows, *columns)
 
 
 def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = True) -> FacilityProblem:
@@ -110,28 +120,27 @@ def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = Tru
 
 def _off_diagonal_rows(costs: np.ndarray | scipy.sparse.sparray) -> tuple[np.ndarray, ...]:
     """(row starts, columns, finite costs) off the diagonal, and the diagonal."""
+    if not scipy.sparse.issparse(costs):
+        from gmlearn_clustering import _facility_numba as kernels
+
+        return *kernels.finite_rows(np.ascontiguousarray(costs, dtype=np.float64)), np.diagonal(costs).astype(np.float64)
     n = costs.shape[0]
-    if scipy.sparse.issparse(costs):
-        entries = scipy.sparse.csr_array(costs)
-        entries.sum_duplicates()
-        penalty = np.full(n, np.inf)
-        rows = np.repeat(np.arange(n), np.diff(entries.indptr))
-        own = rows == entries.indices
-        penalty[rows[own]] = entries.data[own]
-        keep = ~own & np.isfinite(entries.data)
-        rows, columns, values = rows[keep], entries.indices[keep], entries.data[keep]
-        start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    else:
-        penalty = np.diagonal(costs).astype(np.float64)
-        keep = np.isfinite(costs)
-        np.fill_diagonal(keep, False)
-        start = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-        columns, values = np.nonzero(keep)[1], costs[keep]
+    entries = scipy.sparse.csr_array(costs)
+    entries.sum_duplicates()
+    penalty = np.full(n, np.inf)
+    rows = np.repeat(np.arange(n), np.diff(entries.indptr))
+    own = rows == entries.indices
+    penalty[rows[own]] = entries.data[own]
+    keep = ~own & np.isfinite(entries.data)
+    rows, columns, values = rows[keep], entries.indices[keep], entries.data[keep]
+    start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
     return start.astype(np.int64), columns.astype(np.int32), values.astype(np.float64), penalty
 
 
 def _cost_of_being_alone(fee: np.ndarray, start: np.ndarray, cost: np.ndarray, prune: bool) -> np.ndarray:
     """The fee, or a number above every finite energy where being alone is forbidden."""
+    if prune and np.isfinite(fee).all():
+        return fee
     filled = np.diff(start) > 0
     dearest = np.zeros(len(fee))
     if filled.any():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
 import gmlearn as gm
 from gmlearn_clustering.calibration import PathPoint, calibrate_rate, choose_point, clustering_path
@@ -31,7 +31,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     Parameters
     ----------
     features : "dimensions": X_k is (N_k, D), one weight per dimension; "precomputed": X_k is (F, N_k, N_k); or a
-        `DistanceBank` over views, which may hold supervised distances (they are cross-fitted).
+        `DistanceBank` over views, which may hold supervised distances: they are cross-fitted, and take equal labels in
+        different samples for the same class.
     alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
     tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or "none".
     penalty : d_qq during training, or "learn".
@@ -49,7 +50,7 @@ class ExemplarClusteringLearner(BaseEstimator):
     Examples
     --------
     >>> from gmlearn_clustering import ExemplarClusteringLearner, noisy_gaussians
-    >>> sets = noisy_gaussians(rho=0.5, n_points=40, n_dimensions=10, n_clusters=4, n_sets=2, separation=5.0)
+    >>> sets = noisy_gaussians(rho=0.5, n_points=60, n_dimensions=20, n_clusters=4, n_sets=2, separation=6.0)
     >>> learner = ExemplarClusteringLearner(random_state=0).fit(sets.train, sets.train_labels)
     >>> len(set(learner.cluster(sets.test[0])))
     4
@@ -77,12 +78,12 @@ class ExemplarClusteringLearner(BaseEstimator):
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> ExemplarClusteringLearner:
         """Learn from samples and their true partitions (labels of any kind, one array a sample)."""
         self._check_parameters()
-        self._seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         partitions = _check_partitions(X, y)
         self.bank_ = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]() if isinstance(
             self.features, str) else self.features
         if is_supervised(self.bank_):
-            samples = cross_fit(self.bank_, X, partitions, seed=self._seed)
+            samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed)
         else:
             self.bank_.fit(X, partitions)
             samples = [self.bank_.prepare(x) for x in X]
@@ -119,6 +120,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     def distance(self, X: Any, Y: Any = None) -> np.ndarray:
         """Learnt distances within X (N, N), or from the points of X to those of Y (N, M)."""
         check_is_fitted(self, "weights_")
+        if len(X) == 0:
+            raise ValueError("X: expected at least one point, got an empty set")
         return self.bank_.prepare(X).matrix(self.weights_) if Y is None else self.bank_.cross(X, Y, self.weights_)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -149,15 +152,21 @@ class ExemplarClusteringLearner(BaseEstimator):
 
     def choose(self, distances: np.ndarray) -> PathPoint:
         """The clustering that the calibrated rule prefers, with its exemplars and penalty."""
-        return choose_point(clustering_path(distances, seed=self._seed), self.rate_)
+        return choose_point(clustering_path(distances, self.rate_, seed=self._seed), self.rate_)
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Mean clustering accuracy on new sets with automatic numbers of clusters."""
-        return float(np.mean([accuracy(np.asarray(truth), self.cluster(x)) for x, truth in zip(X, y)]))
+        if len(X) != len(y) or len(X) == 0:
+            raise ValueError(f"y: expected one partition for each of at least one sample, got {len(y)} for {len(X)} samples")
+        found = [self.cluster(x) for x in X]
+        truths = [_check_labels(f"y[{k}]", truth, len(labels)) for k, (truth, labels) in enumerate(zip(y, found))]
+        return float(np.mean([accuracy(truth, labels) for truth, labels in zip(truths, found)]))
 
     def nearest_neighbour_score(self, X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> float:
         """Accuracy of nearest-neighbour classification of X_test under the learnt distance."""
-        return nearest_neighbour_accuracy(self.distance(X_test, X_train), np.asarray(y_train), np.asarray(y_test))
+        distances = self.distance(X_test, X_train)
+        train, test = _check_labels("y_train", y_train, distances.shape[1]), _check_labels("y_test", y_test, distances.shape[0])
+        return nearest_neighbour_accuracy(distances, train, test)
 
     def plot_weights(self, ax: Any = None) -> Any:
         """Bars of the learnt weights."""
@@ -189,6 +198,19 @@ class ExemplarClusteringLearner(BaseEstimator):
         gm.check_choice("penalty_rule", self.penalty_rule, ("transfer", "training"))
         if self.penalty != "learn":
             gm.check_number("penalty", self.penalty)
+
+
+def _check_labels(name: str, labels: Any, n_points: int) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.shape != (n_points,):
+        raise ValueError(f"{name}: expected {n_points} labels, one a point, got an array of shape {labels.shape}")
+    return labels
+
+
+def _linked_classes(y: Sequence[Any]) -> list[np.ndarray]:
+    """The labels of all samples numbered together, so that equal labels stay equal from sample to sample."""
+    numbers = np.unique(np.concatenate([np.asarray(truth) for truth in y]), return_inverse=True)[1]
+    return np.split(numbers, np.cumsum([len(truth) for truth in y])[:-1])
 
 
 def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:

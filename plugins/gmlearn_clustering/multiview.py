@@ -11,7 +11,7 @@ import gmlearn as gm
 from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DistanceBank
-from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection
+from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection, MLCAProjection, deviations
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.plots import plot_weights
@@ -20,16 +20,18 @@ from gmlearn_clustering.solver import exemplars_of_number
 
 _HEADER = ["data", "noise", "method", "accuracy", "clusters", "NMI", "accuracy, k given", "nearest neighbour"]
 _NOISE_DIMENSION = 20
+_N_SHOWN = 15
 
 
 @dataclass
 class Split:
-    """Standardised views of training and test points, and their classes 0..K-1."""
+    """Standardised views of training and test points, and their classes 0..K-1; folds for cross-fitting if not random."""
 
     train: list[np.ndarray]
     train_labels: np.ndarray
     test: list[np.ndarray]
     test_labels: np.ndarray
+    folds: np.ndarray | None = None
 
 
 @dataclass
@@ -44,7 +46,8 @@ class Features:
 
 def cluster_multiview(run: gm.Run) -> None:
     """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and without noise distances."""
-    names = ("msrcv1",) if run.quick else ("kth", "kth by scale", "mfeat", "msrcv1", "orl", "scene15")
+    names = ("msrcv1", "orl", "kth by scale") if run.quick else (
+        "kth", "kth by scale", "kth far scales", "mfeat", "msrcv1", "orl", "scene15")
     splits = range(1 if run.quick else 3)
     rows: list[list[Any]] = []
     weights: dict[str, tuple[np.ndarray, list[str]]] = {}
@@ -71,11 +74,12 @@ def cluster_multiview(run: gm.Run) -> None:
 
 def distance_features(split: Split) -> Features:
     """Plain and fitted distances of every view and of all views together."""
-    entries: list[Any] = [LDAProjection(), LDAPosterior()]
+    entries: list[Any] = [LDAProjection(), LDAPosterior(), MLCAProjection()]
     for v in range(len(split.train)):
-        entries += [(v, "l2"), (v, "l1"), (v, "rbf"), LDAProjection(v), LDAPosterior(v)]
+        entries += [(v, "l2"), (v, "l1"), (v, "rbf"), LDAProjection(v), LDAPosterior(v), MLCAProjection(v)]
     bank = DistanceBank(entries)
-    train = cross_fit(bank, [split.train], [split.train_labels])[0].matrices
+    folds = None if split.folds is None else [split.folds]
+    train = cross_fit(bank, [split.train], [split.train_labels], folds=folds)[0].matrices
     return Features(train, bank.prepare(split.test).matrices, bank.cross_features(split.test, split.train), bank.names_)
 
 
@@ -104,7 +108,7 @@ def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearne
         rate = learner.rate_ if method == "learnt" else calibrate_rate(
             [clustering_path(np.tensordot(w, features.train, 1))], [split.train_labels])
         found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split)
-    found["affinity propagation"] = _affinity_propagation(features.test.mean(axis=0), split.test_labels)
+    found["affinity propagation"] = _affinity_propagation(features, split)
     found["LDA + k-means, k given"] = _lda_kmeans(split)
     return learner, found
 
@@ -112,7 +116,7 @@ def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearne
 def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split) -> list[float]:
     """Accuracy, clusters, NMI, accuracy with k given, nearest-neighbour accuracy."""
     truth = split.test_labels
-    chosen = choose_point(clustering_path(distances), rate)
+    chosen = choose_point(clustering_path(distances, rate), rate)
     given = exemplars_of_number(distances, int(truth.max()) + 1)[1]
     return [accuracy(truth, chosen.labels), chosen.n_clusters, nmi(truth, chosen.labels),
             accuracy(truth, np.argmin(distances[:, given], axis=1)),
@@ -125,7 +129,8 @@ def _best_single(stack: np.ndarray, labels: np.ndarray) -> int:
     return int(np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack]))
 
 
-def _affinity_propagation(distances: np.ndarray, truth: np.ndarray) -> list[float]:
+def _affinity_propagation(features: Features, split: Split) -> list[float]:
+    """On the average distance, with the default preference."""
     import warnings
 
     from sklearn.cluster import AffinityPropagation
@@ -133,9 +138,10 @@ def _affinity_propagation(distances: np.ndarray, truth: np.ndarray) -> list[floa
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its last state is scored all the same
-        labels = AffinityPropagation(affinity="precomputed", random_state=0).fit(-distances).labels_
-    labels = np.where(labels < 0, 0, labels)
-    return [accuracy(truth, labels), int(labels.max()) + 1, nmi(truth, labels), np.nan, np.nan]
+        labels = AffinityPropagation(affinity="precomputed", random_state=0).fit(-features.test.mean(axis=0)).labels_
+    labels, truth = np.where(labels < 0, 0, labels), split.test_labels
+    return [accuracy(truth, labels), int(labels.max()) + 1, nmi(truth, labels), np.nan,
+            nearest_neighbour_accuracy(features.cross.mean(axis=0), split.train_labels, truth)]
 
 
 def _lda_kmeans(split: Split) -> list[float]:
@@ -143,13 +149,15 @@ def _lda_kmeans(split: Split) -> list[float]:
 
     projection = LDAProjection().fit(split.train, split.train_labels)
     truth, k = split.test_labels, int(split.test_labels.max()) + 1
-    labels = KMeans(k, n_init=10, random_state=0).fit_predict(projection.transform(split.test))
+    test, train = projection.transform(split.test), projection.transform(split.train)
+    labels = KMeans(k, n_init=10, random_state=0).fit_predict(test)
     score = accuracy(truth, labels)
-    return [score, k, nmi(truth, labels), score, np.nan]
+    return [score, k, nmi(truth, labels), score,
+            nearest_neighbour_accuracy(squared_euclidean(test, train), split.train_labels, truth)]
 
 
 def load_split(run: gm.Run, name: str, seed: int) -> Split:
-    """Half of every class for training (scene15: 40 and 40 images), or KTH split by scale."""
+    """Half of every class for training (scene15: 40 and 40 images); KTH also by scale, odd against even or 1-5 against 6-9."""
     if name.startswith("kth"):
         from gmlearn_clustering.textures import kth_views
 
@@ -159,18 +167,18 @@ def load_split(run: gm.Run, name: str, seed: int) -> Split:
             views = [archive[key].astype(np.float64) for key in sorted(archive.files) if key.startswith("view")]
             labels = archive["labels"].astype(np.int64)
     random = np.random.default_rng(seed)
-    if name == "kth by scale":
-        odd = scale % 2 == 1
-        train, test = np.flatnonzero(odd), np.flatnonzero(~odd)
+    if name.startswith("kth "):
+        first = scale % 2 == 1 if name == "kth by scale" else scale <= 5
+        train, test = np.flatnonzero(first), np.flatnonzero(~first)
     else:
         halves = [_halves(np.flatnonzero(labels == c), random, 80 if name == "scene15" else None) for c in np.unique(labels)]
         train, test = (np.concatenate(part) for part in zip(*halves))
     train, test = random.permutation(train), random.permutation(test)  # sorted classes would break ties in our favour
     scaled = []
     for view in views:
-        mean, deviation = view[train].mean(axis=0), view[train].std(axis=0)
-        scaled.append((view - mean) / np.where(deviation > 0, deviation, 1.0))
-    return Split([v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test])
+        scaled.append((view - view[train].mean(axis=0)) / deviations(view[train]))
+    folds = np.unique(scale[train], return_inverse=True)[1] if name.startswith("kth ") else None  # new scales: leave out scales
+    return Split([v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test], folds)
 
 
 def _halves(members: np.ndarray, random: np.random.Generator, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -187,12 +195,17 @@ def _averaged(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def _figure(run: gm.Run, weights: dict[str, tuple[np.ndarray, list[str]]]) -> None:
-    """Learnt weights of every data set."""
+    """The largest learnt weights of every data set."""
     import matplotlib
     import matplotlib.pyplot as plt
 
+    columns = min(4, len(weights))
     with matplotlib.rc_context(gm.plot.style()):
-        figure, axes = plt.subplots(1, len(weights), figsize=(3.6 * len(weights), 6.0), squeeze=False)
-        for ax, (name, (w, names)) in zip(axes[0], weights.items()):
-            plot_weights(w, names, ax).set_title(name)
-    run.figure("weights.png", figure, "Learnt weights of the distances, first split, without noise distances.")
+        figure, axes = plt.subplots(-(-len(weights) // columns), columns, squeeze=False,
+                                    figsize=(3.6 * columns, 3.8 * -(-len(weights) // columns)))
+        for ax, (name, (w, names)) in zip(axes.flat, weights.items()):
+            largest = np.argsort(-w, kind="stable")[:_N_SHOWN]
+            plot_weights(w[largest], [names[i] for i in largest], ax).set_title(name)
+        for ax in axes.flat[len(weights):]:
+            ax.set_axis_off()
+    run.figure("weights.png", figure, f"The {_N_SHOWN} largest weights of the distances, first split, without noise distances.")

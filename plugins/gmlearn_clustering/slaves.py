@@ -33,17 +33,17 @@ class PointSlaves(gm.SlaveGroup):
         self.owner = np.repeat(np.arange(self.n), sample.n_points)
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The costs ubar_pq, (N, N)."""
-        return self.sample.matrix(w[DISTANCE]) + self.extra
+        """The distances d_pq, (N, N); `solve` adds the extra costs on its way, so that no second matrix is written."""
+        return self.sample.matrix(w[DISTANCE])
 
     def solve(self, theta: np.ndarray, prepared: np.ndarray) -> gm.SlaveResult:
         """Minimisers for theta (M N,); `labels` of the result: the exemplar that every point chose, (M,)."""
         from gmlearn_clustering import _slaves_numba as kernels
 
-        ind, share = np.empty(theta.shape), np.zeros(self.sample.n_points)
+        ind = np.empty(theta.shape)
         value, chosen = np.empty(self.n), np.empty(self.n, dtype=np.int64)
         shape = (self.n, self.sample.n_points)
-        kernels.point_slaves(self.points, share, theta.reshape(shape), prepared, ind.reshape(shape), value, chosen)
+        kernels.point_slaves(self.points, theta.reshape(shape), prepared, self.extra, ind.reshape(shape), value, chosen)
         return gm.SlaveResult(ind, value, chosen)
 
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
@@ -110,7 +110,9 @@ class ClusteringSlaves(gm.Slaves):
 
     def spread(self, per_coord: np.ndarray) -> np.ndarray:
         n = self.n_coords
-        out = np.empty(len(self.coords))
+        if n and (per_coord == per_coord[0]).all():  # the usual case, one penalty for all points: no N^2 numbers to write
+            return np.broadcast_to(per_coord[:1], self.coords.shape)
+        out = np.empty(len(self.coords), dtype=per_coord.dtype)
         out[:n * n].reshape(n, n)[:] = per_coord
         out[n * n:] = per_coord[self.coords[n * n:]]
         return out

@@ -86,8 +86,9 @@ def exemplars_of_number(distances: np.ndarray, n_clusters: int, n_kicks: int | N
     finite = distances[np.isfinite(distances)]
     low, high = min(0.0, float(finite.min())) - 1.0, float(np.abs(finite).max()) * n + 1.0
     penalty = float(np.median(finite)) * n / (4.0 * n_clusters**2) if n_clusters < n else low
+    whole = facility_problem(with_penalty(distances, high))
     for _ in range(40):
-        exemplars = local_search(facility_problem(with_penalty(distances, penalty)), n_kicks, seed=seed)
+        exemplars = local_search(whole.at_penalty(penalty), n_kicks, seed=seed)
         if len(exemplars) == n_clusters:
             return penalty, exemplars
         low, high = (penalty, high) if len(exemplars) > n_clusters else (low, penalty)

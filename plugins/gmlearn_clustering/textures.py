@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from scipy import ndimage
 
+#: images described at a time
+_AT_ONCE = 8
 
+
+@lru_cache(maxsize=1)
 def kth_views(path: Path) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Descriptors (views), classes and scales of the KTH-TIPS images in an archive."""
     with np.load(path) as archive:
@@ -19,8 +24,14 @@ def kth_views(path: Path) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
 def texture_views(images: np.ndarray) -> list[np.ndarray]:
     """Local binary patterns, rotation-invariant patterns, oriented gradients, filter energies, spectrum, grey histogram.
 
-    images : (N, H, W). Every image is brought to zero mean and unit variance first, but for the grey histogram.
+    images : (N, H, W). Every image is brought to zero mean and unit variance first, but for the grey histogram. A few images
+    at a time, so that the filtered ones stay in the cache.
     """
+    parts = [_views_of(images[i:i + _AT_ONCE]) for i in range(0, len(images), _AT_ONCE)]
+    return [np.vstack(view) for view in zip(*parts)]
+
+
+def _views_of(images: np.ndarray) -> list[np.ndarray]:
     normal = (images - images.mean(axis=(1, 2), keepdims=True)) / np.maximum(images.std(axis=(1, 2), keepdims=True), 1e-12)
     codes = [_binary_pattern(normal, radius) for radius in (1, 2, 4)]
     patterns = np.hstack([np.sqrt(_histograms(c, 256)) for c in codes])

@@ -26,7 +26,7 @@ def gmlearn_experiments():
 
     return [gm.Experiment(
         name="groupfs",
-        summary="Multi-kernel clustering in which every cluster picks its own features, against its rivals.",
+        summary="Multi-kernel clustering in which every cluster picks its own features, against its rivals",
         function=run_groupfs,
         data="Expected: multiview/msrcv1.npz, orl.npz, mfeat.npz (arrays view0, view1, ... and labels), "
              "kernelset_yale_faces.npz, kernelset_orl_faces.npz (X and labels) and kernelset_reference_results.csv "

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from gmlearn_highorder._cardinality_numba import longest
+
 
 @njit(cache=True, nogil=True)
 def two_best(row):
@@ -32,23 +34,6 @@ def second_label(row, best):
 
 
 @njit(cache=True, nogil=True)
-def own_labels(theta, lo, hi, labels):
-    """Each member's own minimiser, to labels[lo:hi]; their total cost, and whether they agree."""
-    total, agree = 0.0, True
-    for i in range(lo, hi):
-        low, best = theta[i, 0], 0
-        for l in range(1, theta.shape[1]):
-            t = theta[i, l]
-            better = t < low
-            best = l if better else best
-            low = t if better else low
-        labels[i] = best
-        total += low
-        agree &= best == labels[lo]
-    return total, agree
-
-
-@njit(cache=True, nogil=True)
 def cheapest_change(theta, lo, hi, labels):
     """Make the constant labels[lo:hi] mixed by the cheapest single change; its cost, inf if none is possible."""
     regret, where = np.inf, -1
@@ -64,38 +49,71 @@ def cheapest_change(theta, lo, hi, labels):
 
 @njit(cache=True, nogil=True)
 def minimise_pn(theta, indptr, beta, beta_max, labels, value):
-    """min over x of sum_i theta_i(x_i) + h(x) for every clique; a constant labelling wins a tie, low labels first."""
+    """min over x of sum_i theta_i(x_i) + h(x) for every clique; a constant labelling wins a tie, low labels first.
+
+    One pass over theta gives the cost of every constant labelling and each member's own minimiser. It is written out here: a
+    function that takes slices would cost as much as the pass itself.
+    """
+    size = theta.shape[1]
+    totals = np.empty(size)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
+        part, own, costs = theta[lo:hi], labels[lo:hi], beta[m]  # slices: no test for negative indices in the loop
+        for l in range(size):
+            totals[l] = costs[l]
+        mixed, agree = beta_max[m], True  # bounds every mixed labelling from below, whatever the betas
+        for i in range(hi - lo):
+            low, best = part[i, 0], 0
+            totals[0] += low
+            for l in range(1, size):
+                t = part[i, l]
+                totals[l] += t
+                better = t < low
+                best = l if better else best
+                low = t if better else low
+            own[i] = best
+            mixed += low
+            agree &= best == own[0]
         constant, best = np.inf, 0
-        for l in range(theta.shape[1]):
-            total = beta[m, l]
-            for i in range(lo, hi):
-                total += theta[i, l]
-            if total < constant:
-                constant, best = total, l
-        free, agree = own_labels(theta, lo, hi, labels)
-        mixed = free + beta_max[m]  # bounds every mixed labelling from below, whatever the betas
+        for l in range(size):
+            better = totals[l] < constant
+            best = l if better else best
+            constant = totals[l] if better else constant
         if mixed < constant and agree:
             mixed += cheapest_change(theta, lo, hi, labels)
         value[m] = min(mixed, constant)
         if not mixed < constant:
-            for i in range(lo, hi):
-                labels[i] = best
+            for i in range(hi - lo):
+                own[i] = best
 
 
 @njit(cache=True, nogil=True)
-def min_marginals_pn(theta, indptr, beta, beta_max, out):
-    """Minima with one label fixed, laid out like theta. O(k L)."""
-    size = theta.shape[1]
-    total, count = np.empty(size), np.empty(size, np.int64)
+def min_marginals_pn(theta, indptr, beta, beta_max, member, out):
+    """Minima with one label fixed. O(k L), the best two labels written out as in `minimise_pn`.
+
+    With `member` (M,), those of one member of each clique only, out (M, L); with an empty one, of all, laid out like theta.
+    """
+    size, k = theta.shape[1], longest(indptr)
+    totals, count = np.empty(size), np.empty(size, np.int64)
+    own, lows = np.empty(k, np.int64), np.empty(k)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
+        part, costs, k = theta[lo:hi], beta[m], hi - lo
         free, small, where, next_small = beta_max[m], np.inf, -1, np.inf
         for l in range(size):
-            total[l], count[l] = beta[m, l], 0
-        for i in range(lo, hi):
-            best, low, second = two_best(theta[i])
+            totals[l], count[l] = costs[l], 0
+        for i in range(k):
+            best, low, second = 0, part[i, 0], np.inf
+            totals[0] += low
+            for l in range(1, size):
+                t = part[i, l]
+                totals[l] += t
+                better = t < low
+                runner = low if better else t
+                second = runner if runner < second else second
+                best = l if better else best
+                low = t if better else low
+            own[i], lows[i] = best, low
             free += low
             count[best] += 1
             regret = second - low if low < np.inf else np.inf
@@ -103,16 +121,14 @@ def min_marginals_pn(theta, indptr, beta, beta_max, out):
                 small, where, next_small = regret, i, small
             elif regret < next_small:
                 next_small = regret
+        first, last = (member[m], member[m] + 1) if len(member) else (0, k)
+        for i in range(first, last):
+            row = out[m if len(member) else lo + i]
+            rest = free - lows[i] if free < np.inf else np.inf
+            change = np.inf if k == 1 else (next_small if where == i else small)
             for l in range(size):
-                total[l] += theta[i, l]
-        for i in range(lo, hi):
-            best, low, _ = two_best(theta[i])
-            rest = free - low if free < np.inf else np.inf
-            change = np.inf if hi - lo == 1 else (next_small if where == i else small)
-            for l in range(size):
-                t = theta[i, l]
+                t = part[i, l]
                 # if all others prefer l too, one of them must give way to make the clique mixed
-                needed = change if count[l] - (best == l) == hi - lo - 1 else 0.0
-                mixed = rest + t + needed
-                constant = total[l] if t < np.inf else np.inf
-                out[i, l] = mixed if mixed < constant else constant
+                mixed = rest + t + (change if count[l] - (own[i] == l) == k - 1 else 0.0)
+                constant = totals[l] if t < np.inf else np.inf
+                row[l] = mixed if mixed < constant else constant

@@ -91,10 +91,15 @@ class ListedCosts:
         """float (M, J)."""
         if self.fixed is not None:
             return self.fixed
-        weights = w[self.weight]
-        if self.inputs.ndim == 2:
-            return self.inputs @ weights.T
-        return np.ascontiguousarray(np.einsum("mjf,jf->mj", self.inputs, weights))
+        from gmlearn_highorder._listed_numba import costs_of_options
+
+        out = np.empty((len(self.inputs), self.n_options))
+        costs_of_options(self._inputs_by_option(), np.ascontiguousarray(w[self.weight], float), out)
+        return out
+
+    def _inputs_by_option(self) -> np.ndarray:
+        """The inputs as (M, J, F), or (M, 1, F) where all options share them."""
+        return self.inputs if self.inputs.ndim == 3 else self.inputs[:, None, :]
 
     def other_costs(self, w: Weights) -> np.ndarray:
         """float (M,): what every labelling without a cost of its own pays."""
@@ -113,22 +118,27 @@ class ListedCosts:
         if not self.segments():
             return {}
         option, share = self.selected(x)
-        rest = 1.0 - share
-        if weight is not None:
-            share, rest = share * weight, rest * weight
-        chosen = np.zeros((len(option), self.n_options))
-        chosen[np.arange(len(option)), option] = share
-        return self.expected_features(chosen, rest)
+        found = {}
+        if self.weight_other is not None:
+            rest = self.other if weight is None else weight * self.other
+            found[self.weight_other] = np.asarray((1.0 - share) @ rest)
+        if self.weight is not None:
+            from gmlearn_highorder._listed_numba import sum_chosen
+
+            found[self.weight] = np.zeros((self.n_options, self.inputs.shape[-1]))
+            sum_chosen(self._inputs_by_option(), option, share if weight is None else share * weight, found[self.weight])
+        return found
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         if not self.segments():
             return {}
         option, share = self.selected(x)
-        rows, found = np.arange(len(option)), {}
+        found = {}
         if self.weight is not None:
-            own = self.inputs if self.inputs.ndim == 2 else self.inputs[rows, option]
-            found[self.weight] = np.zeros((len(option), self.n_options, self.inputs.shape[-1]))
-            found[self.weight][rows, option] = share[:, None] * own
+            from gmlearn_highorder._listed_numba import write_chosen
+
+            found[self.weight] = np.empty((len(option), self.n_options, self.inputs.shape[-1]))
+            write_chosen(self._inputs_by_option(), option, share, found[self.weight])
         if self.weight_other is not None:
             found[self.weight_other] = (1.0 - share) * self.other
         return found

@@ -50,10 +50,11 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
         self.check_options(self.max_states)
 
     def selected(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        starts = self.indptr[:-1]
-        low = np.minimum.reduceat(x, starts) if len(starts) else np.zeros(0, np.int64)
-        high = np.maximum.reduceat(x, starts) if len(starts) else low
-        return low, (low == high).astype(float)
+        from gmlearn_highorder._listed_numba import constant_labels
+
+        option, share = np.empty(len(self), np.int64), np.empty(len(self))
+        constant_labels(np.asarray(x, np.int64), self.indptr, option, share)
+        return option, share
 
 
 class PnPottsSlave(gm.SlaveSolver):
@@ -87,7 +88,15 @@ class PnPottsSlave(gm.SlaveSolver):
         from gmlearn_highorder._pn_numba import min_marginals_pn
 
         out = np.empty_like(theta)
-        min_marginals_pn(theta, block.indptr, *w, out)
+        min_marginals_pn(theta, block.indptr, *w, np.zeros(0, np.int64), out)
+        return out
+
+    def member_marginals(self, block: PnPotts, theta: np.ndarray, w: Any, member: np.ndarray) -> np.ndarray:
+        """Min-marginals (M, L) of one member of each clique, `member` (M,) by its place in the clique."""
+        from gmlearn_highorder._pn_numba import min_marginals_pn
+
+        out = np.empty((len(block), theta.shape[1]))
+        min_marginals_pn(theta, block.indptr, *w, member, out)
         return out
 
     def log_partition(self, block: PnPotts, theta: np.ndarray, w: Any,

@@ -175,4 +175,4 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         from .plots import plot_centres
 
         check_is_fitted(self, "cluster_centers_")
-        return plot_centres(self, axes=ax)
+        return plot_centres(self, ax=ax)

@@ -7,13 +7,13 @@ import numpy as np
 import gmlearn as gm
 
 
-def plot_centres(model, axes=None, max_columns: int = 5, rotations=None):
+def plot_centres(model, ax=None, max_columns: int = 5, rotations=None):
     """One panel a cluster: the members' points in the frame of the centre, and the centre on top (first two coordinates).
 
     Parameters
     ----------
     model : a fitted `PointSetClustering`.
-    axes : matplotlib axes, at least one a cluster; None: a new figure.
+    ax : matplotlib axes, at least one a cluster; None: a new figure.
     rotations : float (A, D, D), turns each panel, for a centre's own frame is arbitrary.
 
     Returns
@@ -25,13 +25,14 @@ def plot_centres(model, axes=None, max_columns: int = 5, rotations=None):
 
     n_clusters = len(model.cluster_centers_)
     with matplotlib.rc_context(gm.plot.style()):
+        axes = ax
         if axes is None:
             columns = min(max_columns, n_clusters)
             rows = -(-n_clusters // columns)
             _, axes = plt.subplots(rows, columns, figsize=(2.1 * columns, 2.2 * rows), squeeze=False, sharex=True, sharey=True)
         axes = np.ravel(axes)
         if len(axes) < n_clusters:
-            raise ValueError(f"axes: expected at least {n_clusters}, one a cluster, got {len(axes)}")
+            raise ValueError(f"ax: expected at least {n_clusters}, one a cluster, got {len(axes)}")
         for a, (ax, centre) in enumerate(zip(axes, model.cluster_centers_)):
             turn = np.eye(centre.shape[1]) if rotations is None else rotations[a]
             centre = centre @ turn.T

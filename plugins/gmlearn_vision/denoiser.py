@@ -32,7 +32,8 @@ class Denoiser(BaseEstimator):
     output : "map", a labelling of least energy; "mean" (quadratic data only), the posterior mean, not confined to the
         levels. The margin says nothing about the spread of the posterior, and images differ in texture: a factor of V is
         chosen for each image, without its truth, by Stein's estimate of the squared error, see `posterior_mean`.
-    loss : name or `gmlearn.Loss` of the margin; for many levels `gmlearn.LabelDistance` forgives near misses.
+    loss : name or `gmlearn.Loss` of the margin; for many levels `gmlearn.LabelDistance` forgives near misses. The data costs are
+        fixed, so the scale of the loss matters: ``gmlearn.Hamming(0.1)`` smooths less than ``"hamming"`` (scale 1).
     regularization : mu of mu/2 |V|^2, against the loss for each pixel.
     max_iter : passes over the images in training.
     solver, solver_iter : MAP solver and its rounds.

@@ -14,6 +14,8 @@ from gmlearn_vision.synthetic import patch_samples
 LABELS = 5
 #: beta_max; the learnt beta_l are relative to it
 BETA_MAX = 0.0
+#: optimisers and their settings; the steps are those with the lowest training objective on another draw (seed 5)
+OPTIMISERS: dict[str, dict[str, float]] = {"bcfw": {}, "stochastic": {"step": 2.0, "lambda_step": 0.4}}
 
 
 def patch_crf(sample: dict) -> gm.CRF:
@@ -45,12 +47,12 @@ def run_pn_potts(run: gm.Run) -> None:
     run.value("test error at w = 0", start)
     run.value("CPU s to read the data once", read)
     traces, models = {}, {}
-    for optimizer in run.progress(("bcfw", "stochastic"), desc="optimisers"):
+    for optimizer in run.progress(list(OPTIMISERS), desc="optimisers"):
         models[optimizer], trace = _train(run, samples, test, optimizer)
         traces[optimizer] = [(0, float("nan"), start, 0.0), *trace]
         passes, objective, error, seconds = trace[-1]
-        run.value(optimizer, {"test error": error, "objective": objective, "CPU s a pass": seconds / passes,
-                              "pass / reading": seconds / passes / read})
+        each = (seconds - trace[0][3]) / (passes - trace[0][0])  # the first pass waits for slaves to be built
+        run.value(optimizer, {"test error": error, "objective": objective, "CPU s a pass": each, "pass / reading": each / read})
     run.table("Learning Pn-Potts costs", ["optimiser", "passes", "objective", "test error", "CPU s"],
               [[name, *row] for name, trace in traces.items() for row in trace])
     _plot(run, traces, side, data[n_train], solve(test[0][0], models["bcfw"].weights))
@@ -60,7 +62,7 @@ def _train(run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str) -
     """The model, and rows (passes, objective, test error, CPU seconds without the time for testing)."""
     trace: list[tuple] = []
     clock = {"start": time.process_time(), "left out": 0.0}
-    last, watched = (11, (1, 3, 11)) if run.quick else (31, (1, 2, 3, 6, 11, 21, 31))
+    last, watched = (11, (1, 3, 6, 11)) if run.quick else (31, (1, 2, 3, 6, 11, 16, 21, 26, 31))
 
     def record(passes: int, weights: dict, history: gm.TrainingHistory) -> None:
         begin = time.process_time()
@@ -70,17 +72,20 @@ def _train(run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str) -
         clock["left out"] += time.process_time() - begin
 
     model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(1e-5), max_iter=last, tol=0.0, seed=run.seed,
-                     callbacks=[record])
+                     callbacks=[record], **OPTIMISERS[optimizer])
     return model, trace
 
 
 def _seconds_to_read(data: list[dict]) -> float:
-    """CPU time of summing the costs and features of all samples once."""
-    begin = time.process_time()
-    for sample in data:
-        sample["unary"].sum()
-        sample["features"].sum()
-    return max(time.process_time() - begin, 1e-9)
+    """CPU time of summing the costs and features of all samples once, the best of a few times."""
+    times = []
+    for _ in range(7):
+        begin = time.process_time()
+        for sample in data:
+            sample["unary"].sum()
+            sample["features"].sum()
+        times.append(time.process_time() - begin)
+    return max(min(times), 1e-9)
 
 
 def _plot(run: gm.Run, traces: dict[str, list[tuple]], side: int, sample: dict, labels: np.ndarray) -> None:

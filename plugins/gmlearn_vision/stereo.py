@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_vision.consistency import check_and_fill
-from gmlearn_vision.grids import contrast_bins, edge_gradients, grid_crf
+from gmlearn_vision.grids import contrast_bins, edge_gradients, edge_lengths, grid_crf
 from gmlearn_vision.matching_costs import absolute_differences, birchfield_tomasi
 
 
@@ -57,7 +57,7 @@ class StereoMatcher(BaseEstimator):
     cost : "birchfield-tomasi" or "absolute"; `truncation` : in grey levels.
     thresholds : float (B - 1,), borders of the contrast bins in grey levels; () learns a constant.
     tolerance : of the loss, in pixels.
-    connectivity : 4 or 8.
+    connectivity : 4 or 8; f is divided by the length of diagonal edges.
     regularization : mu of mu/2 |w|^2, against the loss for each pixel.
     initial : (data weight, weight of all bins) at the start.   step : how far a weight may move in the first pass.
     max_iter, completion_every : passes; how many between two completions.
@@ -130,6 +130,7 @@ class StereoMatcher(BaseEstimator):
         gm.check_number("disparities", self.disparities, low=2, integer=True)
         gm.check_choice("cost", self.cost, ("birchfield-tomasi", "absolute"))
         gm.check_number("truncation", self.truncation, low=0, high=np.inf, strict=True)
+        gm.check_choice("connectivity", self.connectivity, (4, 8))  # type: ignore[arg-type]
         gm.check_array("initial", self.initial, shape=(2,))
         contrast_bins([], self.thresholds)
 
@@ -153,7 +154,10 @@ class StereoMatcher(BaseEstimator):
         costs = matching(left, right, self.disparities, self.truncation) / self.truncation
         crf, edges = grid_crf(np.zeros_like(costs), self.connectivity)
         crf.add(gm.Unary(costs.reshape(-1, self.disparities, 1), weight="data"))
-        crf.add(gm.Potts(edges, features=contrast_bins(edge_gradients(left, edges), self.thresholds), weight="contrast"))
+        bins = contrast_bins(edge_gradients(left, edges), self.thresholds)
+        if self.connectivity == 8:
+            bins /= edge_lengths(edges, costs.shape[1])[:, None]
+        crf.add(gm.Potts(edges, features=bins, weight="contrast"))
         return crf
 
     def _solve(self, crf: gm.CRF, weights: Any) -> gm.Result:

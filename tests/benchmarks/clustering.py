@@ -1,6 +1,6 @@
 """Speed and quality of gmlearn_clustering, as ratios within one run.
 
-``python tests/benchmarks/clustering.py [exact|large|sparse|round]``; all parts without an argument.
+``python tests/benchmarks/clustering.py [exact|large|sparse|round|training]``; all parts without an argument.
 
 Run with one BLAS thread (OPENBLAS_NUM_THREADS=1): two on a busy machine can be far slower than one.
 """
@@ -13,7 +13,14 @@ import time
 import warnings
 
 import numpy as np
-from gmlearn_clustering import ClusteringLoss, ExemplarClustering, exemplar_energy, training_sample
+from gmlearn_clustering import (
+    ClusteringLoss,
+    ExemplarClustering,
+    ExemplarClusteringLearner,
+    exemplar_energy,
+    noisy_gaussians,
+    training_sample,
+)
 from gmlearn_clustering.distances import EuclideanSample
 from gmlearn_clustering.energy import with_penalty
 from gmlearn_clustering.exact import exact_exemplars
@@ -58,12 +65,14 @@ def instances(n_seeds=16):
 def exact():
     """Local search against the exact optimum and affinity propagation, N = 80..150."""
     local_search(facility_problem(with_penalty(np.ones((5, 5)), 1.0)))  # compile
+    affinity_propagation(np.ones((5, 5)), 1.0)  # import
     ratio, ratio_ap, seconds, seconds_ap, seconds_exact = [], [], [], [], []
     for distances, penalty in instances():
         costs = with_penalty(distances, penalty)
-        found, t = timed(lambda c=costs: local_search(facility_problem(c)))
-        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p))
-        (best, bound), t_exact = timed(lambda c=costs, f=found: exact_exemplars(facility_problem(c), f, time_limit=60))
+        found, t = timed(lambda c=costs: local_search(facility_problem(c)), time.process_time)
+        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time)
+        (best, bound), t_exact = timed(lambda c=costs, f=found: exact_exemplars(facility_problem(c), f, time_limit=60),
+                                       time.process_time)
         optimum = exemplar_energy(costs, best)
         if optimum - bound > 1e-6 * optimum:
             print(f"  not proved within 60 s: gap {(optimum - bound) / optimum:.1e}")
@@ -87,13 +96,13 @@ def large(n=2000):
         distances = ((X[:, None] - X[None]) ** 2).sum(-1)
         penalty = 5.0 * float(np.median(distances))
         costs = with_penalty(distances, penalty)
-        found, t = timed(lambda c=costs: local_search(facility_problem(c)))
+        found, t = timed(lambda c=costs: local_search(facility_problem(c)), time.process_time)
         others = [local_search(facility_problem(costs), n_kicks=10000, seed=s) for s in (1, 2)]
-        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p))
+        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time)
         energies = [exemplar_energy(costs, q) for q in (*others, centres, found) if len(q)]
         print(f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} ({len(found)} clusters), affinity "
               f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity propagation / ours "
-              f"{t_ap / t:.1f} ({t:.1f} s)")
+              f"{t_ap / t:.1f} ({t:.1f} CPU s)")
 
 
 def sparse(n=20_000):
@@ -114,23 +123,38 @@ def sample_round(n=500, d=100):
     state = gm.build_objective([training_sample(sample, np.repeat(np.arange(10), n // 10))], options).states[0]
     w, dual = np.full(d, 1.0 / d), state.dual
 
-    def one_round():
+    def distances_and_slaves():
         w[:] *= 1.0 + 1e-9  # other weights in every round, so that no matrix is remembered
         state.set_truth(state.sample.completion(state.sample, {"distance": w}))
         state.set_weights(w)
-        vertex = state.vertex()
-        dual.lam = dual.lam + 0.01 * (vertex.ind - vertex.mean[dual.coords])
+        return state.vertex()
 
-    one_round()
-    product, whole = [], []
-    for _ in range(40):
+    def multipliers(vertex):
+        dual.lam = dual.lam + 0.01 * (vertex.ind - dual.slaves.spread(vertex.mean))
+
+    multipliers(distances_and_slaves())
+    product, slaves, step = [], [], []
+    for _ in range(100):
         product.append(timed(lambda: sample._matrix(w), time.thread_time)[1])
-        whole.append(timed(one_round, time.thread_time)[1])
-    print(f"N = {n}, D = {d}: sample-round / distance product = {np.median(whole) / np.median(product):.2f} "
-          f"({1e3 * np.median(whole):.2f} ms / {1e3 * np.median(product):.2f} ms)")
+        vertex, t = timed(distances_and_slaves, time.thread_time)
+        slaves.append(t)
+        step.append(timed(lambda v=vertex: multipliers(v), time.thread_time)[1])
+    product, slaves, step = (1e3 * np.median(t) for t in (product, slaves, step))
+    print(f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves {slaves / product:.2f} times "
+          f"that, with the multipliers' step {(slaves + step) / product:.2f}")
+
+
+def training(n=2000, d=100):
+    """N = 2000 trains: time and memory."""
+    sets = noisy_gaussians(0.5, n, d, n_sets=1, seed=11)
+    learner, t = timed(lambda: ExemplarClusteringLearner().fit(sets.train, sets.train_labels), time.process_time)
+    labels, t_cluster = timed(lambda: learner.cluster(sets.test[0]), time.process_time)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(f"N = {n}, D = {d}, one training set: fit {t:.0f} CPU s, clustering a new set {t_cluster:.0f} CPU s, "
+          f"{labels.max() + 1} clusters, peak memory {peak:.2f} GB")
 
 
 if __name__ == "__main__":
-    parts = {"exact": exact, "large": large, "sparse": sparse, "round": sample_round}
+    parts = {"exact": exact, "large": large, "sparse": sparse, "round": sample_round, "training": training}
     for name in sys.argv[1:] or parts:
         parts[name]()

@@ -23,7 +23,7 @@ def test_slaves_sum_to_the_energy(seed):
     for crf, w in decomposition.examples(np.random.default_rng(seed)):
         slaves = decomposition.decompose(crf)
         points, *counts = slaves.groups
-        ubar = points.prepare(crf.check_weights(w))
+        ubar = points.prepare(crf.check_weights(w)) + points.extra
         for x in map(np.array, product(range(crf.n_vars), repeat=crf.n_vars)):
             if np.any(x[x] != x):
                 assert crf.energy(x, w) == np.inf

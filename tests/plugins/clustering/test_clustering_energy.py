@@ -55,7 +55,7 @@ def test_energy_is_its_definition(seed, n, kind):
 def test_local_search_bound_and_exact_against_enumeration(seed, n, kind):
     costs = random_costs(np.random.default_rng(seed), n, kind)
     minimum = min(exemplar_energy(costs, q) for q in subsets(n))
-    local = minimise_exemplars(costs, "local", n_kicks=60)
+    local = minimise_exemplars(costs, "local", n_kicks=400)
     exact = minimise_exemplars(costs, "exact")
     assert exact.energy == pytest.approx(minimum, abs=1e-7)
     assert exact.lower_bound == pytest.approx(minimum, abs=1e-6)
@@ -74,6 +74,18 @@ def test_facility_form_has_the_same_energies(seed, n, kind):
         energy = exemplar_energy(costs, exemplars)
         if np.isfinite(energy) and set(always) <= set(exemplars):
             assert problem.energy(exemplars) == pytest.approx(energy)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.integers(1, 9), KINDS)
+def test_another_penalty_gives_the_problem_built_anew(seed, n, kind):
+    rng = np.random.default_rng(seed)
+    distances, penalty = random_costs(rng, n, kind), float(rng.normal() + 0.5)
+    found = facility_problem(with_penalty(distances, 50.0)).at_penalty(penalty)
+    wanted = facility_problem(with_penalty(distances, penalty))
+    assert found.offset == pytest.approx(wanted.offset)
+    for name in ("fee", "alone", "always_open", "row_start", "row_exemplar", "row_cost", "column_start", "column_client"):
+        assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
 def test_bound_and_reduction_keep_the_optimum():

@@ -20,7 +20,7 @@ def blobs(n=60, k=4, d=3, seed=0):
     return 8 * rng.normal(size=(k, d))[y] + rng.normal(size=(n, d)), y
 
 
-@pytest.mark.parametrize("penalty", [40.0, np.full(60, 40.0), ("quantile", 0.25), ("n_clusters", 4)])
+@pytest.mark.parametrize("penalty", [40.0, np.full(60, 40.0), ("quantile", 0.25), ("n_clusters", 4), ["n_clusters", 4]])
 def test_penalties(penalty):
     X, y = blobs()
     model = ExemplarClustering(penalty, random_state=0).fit(X)
@@ -29,7 +29,7 @@ def test_penalties(penalty):
     costs = squared_euclidean(X, X)
     np.fill_diagonal(costs, model.penalty_)
     assert model.energy_ == pytest.approx(exemplar_energy(costs, model.cluster_centers_indices_))
-    if not isinstance(penalty, tuple) or penalty[0] == "n_clusters":
+    if not isinstance(penalty, (tuple, list)) or penalty[0] == "n_clusters":
         assert len(model.cluster_centers_indices_) == 4 and len(np.unique(model.labels_[y == 0])) == 1
 
 

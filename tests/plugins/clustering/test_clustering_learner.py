@@ -5,7 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from gmlearn_clustering import DistanceBank, ExemplarClusteringLearner, LDAPosterior, LDAProjection, noisy_gaussians
+from gmlearn_clustering import (
+    DistanceBank,
+    ExemplarClusteringLearner,
+    LDAPosterior,
+    LDAProjection,
+    MLCAProjection,
+    noisy_gaussians,
+)
 from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
@@ -91,6 +98,72 @@ def test_cross_fitting_does_not_flatter_a_useless_view():
     assert np.allclose(crossed, crossed.T) and np.isclose(crossed[~np.eye(len(y), dtype=bool)].mean(), 1.0, atol=0.05)
 
 
+def test_mlca_is_its_closed_form():
+    X, y = views()
+    Z = (X[0] - X[0].mean(axis=0)) / X[0].std(axis=0) / np.sqrt(X[0].shape[1])
+    member = np.eye(4)[y]
+    W = np.linalg.pinv(Z) @ (member / np.sqrt(member.sum(axis=0)))
+    found = MLCAProjection(0, shrinkage=1e-9).fit(X, y).transform(X)
+    assert np.allclose(squared_euclidean(found, found), squared_euclidean(Z @ W, Z @ W), atol=1e-6)
+    with pytest.raises(ValueError, match="shrinkage: expected"):
+        MLCAProjection(shrinkage=0.0).fit(X, y)
+    with pytest.raises(ValueError, match="view: expected"):
+        MLCAProjection(view=2).fit(X, y)
+
+
+def test_lda_is_scikit_learns():
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    X, y = views()
+    Z = (X[0] - X[0].mean(axis=0)) / X[0].std(axis=0)
+    other = LinearDiscriminantAnalysis(solver="eigen").fit(Z, y)
+    found = LDAProjection(0, shrinkage=1e-9).fit(X, y).transform(X)
+    assert np.allclose(squared_euclidean(found, found), squared_euclidean(other.transform(Z), other.transform(Z)), rtol=1e-4)
+    share = LDAPosterior(0, shrinkage=1e-9).fit(X, y).transform(X) ** 2
+    assert np.allclose(share, other.predict_proba(Z), atol=1e-4)
+
+
+@pytest.mark.parametrize("projection", [LDAProjection(), LDAPosterior(), MLCAProjection()])
+def test_new_points_may_vary_where_training_points_do_not(projection):
+    (X, _), y = views()
+    flat = [np.hstack([X, 0.1 * np.ones((60, 1)), X[:, :2] @ np.ones((2, 3))])]  # a constant and a dependent part
+    moved = [flat[0] + np.random.default_rng(1).normal(size=flat[0].shape)]
+    found = projection.fit(flat, y).transform(moved)
+    assert np.isfinite(found).all() and np.abs(found).max() < 50 * np.abs(projection.transform(flat)).max()
+
+
+def test_equal_labels_are_one_class_in_all_samples():
+    X, y = views()
+    halves = [[v[y < 2] for v in X], [v[y >= 1] for v in X]]
+    learner = ExemplarClusteringLearner(DistanceBank([LDAProjection(0), (1, "l2")])).fit(halves, [y[y < 2], y[y >= 1]])
+    assert learner.bank_.features_[0].projection.centres_.shape[0] == 4 and accuracy(y, learner.cluster(X)) >= 0.9
+
+
+def test_folds_may_be_given():
+    X, y = views()
+    bank = DistanceBank([LDAProjection(0)])
+    fold = (np.arange(60) // 4) % 3
+    first, second = (cross_fit(bank, [X], [y], seed=s, folds=[fold])[0].matrices for s in (0, 1))
+    assert np.array_equal(first, second)
+    with pytest.raises(ValueError, match="folds: expected at least 3"):
+        cross_fit(bank, [X], [y], folds=[fold % 2])
+
+
+def test_path_has_every_number_once_at_its_own_cost():
+    X, _ = views(n=80)
+    distances = squared_euclidean(X[0], X[0])
+    path = clustering_path(distances)
+    numbers = [point.n_clusters for point in path]
+    assert numbers == sorted(set(numbers)) and numbers[0] == 1 and max(numbers) <= 80 // 3 and 4 in numbers
+    for point in path:
+        total = distances[:, point.exemplars].min(axis=1).sum()
+        assert point.mean_distance == pytest.approx(total / (80 - point.n_clusters))
+        assert np.array_equal(np.unique(point.labels), np.arange(point.n_clusters))
+    for rate in (0.01, 0.05, 0.2, 1.0):
+        wanted, part = choose_point(path, rate), clustering_path(distances, rate)
+        assert len(part) <= len(path) and np.array_equal(choose_point(part, rate).labels, wanted.labels)
+
+
 def test_calibrated_rule_finds_the_number():
     X, y = views()
     path = clustering_path(squared_euclidean(X[0], X[0]))
@@ -130,6 +203,22 @@ def test_bad_training_data():
         fit(X, y).cluster(np.ones((4, 3)))
     with pytest.raises(ValueError, match="distances: view"):
         DistanceBank([(4, "l2")]).fit(X)
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="must return finite distances >= 0"):
+            DistanceBank([(0, lambda A, B, bad=bad: np.full((len(A), len(B)), bad))]).fit(X)
+
+
+def test_bad_new_data():
+    X, y = np.arange(8.0).reshape(4, 2), [0, 0, 1, 1]
+    learner = ExemplarClusteringLearner(n_rounds=5).fit([X], [y])
+    assert learner.cluster(X[:1]).tolist() == [0]
+    for call, message in [(lambda: learner.cluster(X[:0]), "X: expected at least one point"),
+                          (lambda: learner.cluster(X, n_clusters=9), "n_clusters: expected"),
+                          (lambda: learner.score([X], [y[:2]]), r"y\[0\]: expected 4 labels"),
+                          (lambda: learner.score([X], []), "y: expected one partition"),
+                          (lambda: learner.nearest_neighbour_score(X, y[:3], X, y), "y_train: expected 4 labels")]:
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(("settings", "message"), [({"alpha": -1}, "alpha"), ({"features": "guess"}, "features: expected one of"),

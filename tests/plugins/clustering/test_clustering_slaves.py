@@ -200,7 +200,7 @@ def test_explicit_binary_model_has_the_same_energies_bounds_and_slave_minima(see
     slaves, w, dual, _ = problem(seed + 20, n)
     constant, everyone = -slaves.beta * n, np.arange(n)
     clusters = [np.flatnonzero(slaves.cluster == slaves.cluster[c[0]]) for c in slaves.groups[1].members_of]
-    ubar = dual.prepared[0].copy()
+    ubar = dual.prepared[0] + slaves.extra
     np.fill_diagonal(ubar, slaves.unary(w))
 
     explicit = binary_model(ubar, everyone, clusters, slaves.alpha)

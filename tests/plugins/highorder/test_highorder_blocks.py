@@ -117,6 +117,27 @@ def test_cliques_of_hundreds_of_variables(kind):
         assert (total(x) >= value - 1e-9).all()
 
 
+def test_patterns_of_hundreds_of_variables():
+    """Listed labellings compete with the best unlisted one; here both win somewhere, and so does one change of a listed one."""
+    rng = np.random.default_rng(4)
+    k, size = 300, 4
+    patterns = np.unique(rng.integers(0, size, size=(12, k)), axis=0)
+    theta = rng.random((3, k, size))
+    theta[1:, np.arange(k), patterns[5]] -= 2.0  # what the members prefer is listed
+    psi = np.full((3, 12), -500.0)
+    psi[1:], psi[1, 5] = 5.0, -5.0
+    block = h.Pattern(np.arange(3 * k).reshape(3, k), patterns, psi, 0.0).bind(np.full(3 * k, size))
+    solver = h.PatternSlave()
+    labels, value = solver.minimise(block, theta, solver.prepare(block, {}))
+    listed = theta[:, np.arange(k)[None, :], patterns].sum(axis=2)
+    assert value[0] == pytest.approx((listed[0] - 500.0).min())
+    assert value[1] == pytest.approx(listed[1, 5] - 5.0) and (labels[1] == patterns[5]).all()
+    two = np.sort(theta[2], axis=1)
+    assert value[2] == pytest.approx(listed[2, 5] + (two[:, 1] - two[:, 0]).min()) and (labels[2] != patterns[5]).sum() == 1
+    marginals = solver.min_marginals(block, theta, solver.prepare(block, {}))
+    np.testing.assert_allclose(marginals.min(axis=2), np.repeat(value[:, None], k, axis=1), atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["pn_potts", "cardinality", "exactly_one", "at_most_k"])
 def test_soft_minima_of_large_cliques(kind):
     """At a low temperature the soft minimum is the minimum; marginals are distributions and the slope in theta."""

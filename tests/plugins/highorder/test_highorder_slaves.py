@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from highorder_cases import KINDS, clique_totals, ensure_registered, random_case
+from gmlearn_highorder import PnPotts
+from highorder_cases import KINDS, clique_totals, ensure_registered, numbers, random_case
 
 import gmlearn as gm
 
@@ -43,6 +44,50 @@ def test_min_marginals_equal_enumeration(kind):
         for t in clique_totals(block, w, theta):
             truth += [t.min(axis=tuple(a for a in range(t.ndim) if a != i)) for i in range(t.ndim)]
         np.testing.assert_allclose(found, np.concatenate(truth), atol=1e-10)
+
+
+def test_min_marginals_of_one_member_of_each_pn_clique():
+    solver = KINDS["pn_potts"][1]
+    for block, w, theta, group in cases("pn_potts", 100):
+        padded, prepared = group.shaped(theta), group.prepare(w)
+        member = np.random.default_rng(8).integers(0, np.diff(block.indptr))
+        found = solver.member_marginals(block, padded, prepared, member)
+        np.testing.assert_array_equal(found, solver.min_marginals(block, padded, prepared)[block.indptr[:-1] + member])
+
+
+def test_pn_potts_with_betas_above_beta_max():
+    """All members prefer one label whose beta is above beta_max: the best mixed labelling is one cheapest change away."""
+    changed = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        k, size = int(rng.integers(1, 5)), int(rng.integers(2, 5))
+        theta = numbers(rng, (k, size), coarse=seed % 2 == 0)
+        theta[:, rng.integers(size)] -= 2.0
+        block = PnPotts([np.arange(k)], rng.uniform(0.0, 3.0, size=size), -1.0).bind(np.full(k, size))
+        group = gm.CliqueGroup(block, KINDS["pn_potts"][1], np.arange(k + 1) * size)
+        result = group.solve(theta.ravel(), group.prepare({}))
+        truth = next(clique_totals(block, {}, theta.ravel()))
+        np.testing.assert_allclose(result.value[0], truth.min(), atol=1e-12)
+        np.testing.assert_allclose(truth[tuple(result.labels)], truth.min(), atol=1e-12)
+        own = theta.argmin(axis=1)
+        changed += bool((own == own[0]).all() and (result.labels != result.labels[0]).any())
+    assert changed > 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clique_features_are_those_of_single_cliques(kind):
+    """Slave by slave, and summed: the two ways in which training reads features."""
+    for block, *_ in cases(kind, 60):
+        x = np.random.default_rng(7).integers(0, block.member_states)
+        each, total = block.clique_features(block.shape_members(x)), block.features(block.shape_members(x))
+        assert each is not None and {n: v.shape for n, v in each.items()} == {
+            n: (len(block), *shape) for n, shape in block.segments().items()}
+        for name, value in each.items():
+            np.testing.assert_allclose(value.sum(axis=0), total[name], atol=1e-12)
+            for m in range(len(block)):
+                part = block.take(np.array([m]))
+                one = part.features(part.shape_members(x[block.indptr[m]:block.indptr[m + 1]]))
+                np.testing.assert_allclose(value[m], one[name], atol=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1])

@@ -126,7 +126,7 @@ def test_plot(model):
     axes = model.plot()
     assert len(axes) == 4 and "images" in axes[0].get_title(loc="left")
     plt.close("all")
-    with pytest.raises(ValueError, match="axes: expected at least 4"):
+    with pytest.raises(ValueError, match="ax: expected at least 4"):
         model.plot(ax=plt.subplots()[1])
     plt.close("all")
 

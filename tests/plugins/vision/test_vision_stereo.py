@@ -127,8 +127,28 @@ def test_plot_contrast(trained):
     assert trained.plot_contrast().patches[0].get_data().values == pytest.approx(trained.contrast_weights_ / trained.data_weight_)
 
 
+@pytest.mark.parametrize("connectivity", [4, 8])
+def test_energy_is_matching_costs_plus_the_modulated_potts_term(connectivity):
+    """Pixel by pixel and edge by edge, with f a step function of the contrast; diagonals count by their length."""
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 256, (2, 5, 6)).astype(float)
+    matcher = StereoMatcher(4, cost="absolute", truncation=50.0, thresholds=(30.0, 90.0), connectivity=connectivity)
+    f, x = np.array([3.0, 2.0, 0.5]), rng.integers(4, size=(5, 6))
+    expected = 7.0 * np.take_along_axis(absolute_differences(left, right, 4, 50.0) / 50.0, x[..., None], axis=2).sum()
+    for dy, dx in [(0, 1), (1, 0), (1, 1), (1, -1)][:connectivity // 2]:
+        for y in range(5 - dy):
+            for c in range(max(-dx, 0), 6 - max(dx, 0)):
+                contrast = abs(left[y, c] - left[y + dy, c + dx])
+                expected += f[np.searchsorted([30.0, 90.0], contrast, side="right")] / np.hypot(dy, dx) * (
+                    x[y, c] != x[y + dy, c + dx])
+    assert matcher.crf(left, right).energy(x.ravel(), {"data": np.array([7.0]), "contrast": f}) == pytest.approx(expected)
+    found = matcher.set_weights({"data": np.array([7.0]), "contrast": f}).predict(left, right)
+    assert found.shape == (5, 6)
+
+
 @pytest.mark.parametrize("parameters, message", [
-    ({"cost": "census"}, "cost: expected one of"), ({"truncation": 0}, "truncation: expected a number"),
+    ({"cost": "census"}, "cost: expected one of"), ({"connectivity": 6}, "connectivity: expected one of"),
+    ({"truncation": 0}, "truncation: expected a number"),
     ({"thresholds": (3.0, 1.0)}, "thresholds: expected strictly increasing"),
     ({"disparities": 1}, "disparities: expected a number"),
 ])
