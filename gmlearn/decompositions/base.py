@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,6 +16,23 @@ from gmlearn.potentials.base import Block, RaggedBlock
 from gmlearn.slaves import CliqueGroup, ForestGroup, FreeGroup, SlaveGroup, SlaveResult
 from gmlearn.slaves.base import Features
 from gmlearn.slaves.choose import choose_solver
+
+_local = threading.local()
+
+
+@contextmanager
+def borrowed(size: int) -> Iterator[np.ndarray]:
+    """A float array of this thread for the time of a `with`: fresh memory of that size costs more than to fill it.
+
+    Whoever borrows meanwhile (a slave that solves a model of its own) gets another one.
+    """
+    buffer, _local.buffer = getattr(_local, "buffer", None), None
+    if buffer is None or len(buffer) < size:
+        buffer = np.empty(size)
+    try:
+        yield buffer[:size]
+    finally:
+        _local.buffer = buffer
 
 
 class Slaves:
@@ -49,6 +68,11 @@ class Slaves:
         """float (n_coords,): how many slaves hold each coordinate."""
         return np.bincount(self.coords, minlength=self.n_coords).astype(float)
 
+    @cached_property
+    def _short_coords(self) -> np.ndarray:
+        """`coords` in 32 bits, where they fit: these passes wait for memory, not for the processor."""
+        return self.coords.astype(np.int32) if self.n_coords < 2**31 else self.coords
+
     @property
     def exact(self) -> bool:
         return all(g.exact for g in self.groups)
@@ -78,6 +102,39 @@ class Slaves:
     def spread(self, per_coord: np.ndarray) -> np.ndarray:
         """Per-coordinate values (n_coords,) at every dual variable, (D,)."""
         return per_coord[self.coords]
+
+    # ------------------------------------------------------------------ the same without temporaries of size D
+
+    def shift(self, per_coord: np.ndarray, per_dual: np.ndarray, out: np.ndarray) -> None:
+        """out = spread(per_coord) + per_dual."""
+        from gmlearn.decompositions._copies_numba import shift
+
+        if type(self).spread is Slaves.spread:
+            shift(per_coord, self._short_coords, per_dual, out)
+        else:
+            np.add(self.spread(per_coord), per_dual, out=out)
+
+    def mean_of(self, results: Sequence[SlaveResult]) -> np.ndarray:
+        """The mean indicators (n_coords,) of the groups' minimisers."""
+        if type(self).mean is not Slaves.mean or any(r.chosen is None for r in results):
+            return self.mean(np.concatenate([r.ind for r in results]) if results else np.zeros(0))
+        from gmlearn.decompositions._copies_numba import count
+
+        total = np.zeros(self.n_coords)
+        for where, result in zip(self.slices, results):
+            count(self._short_coords[where], result.chosen, total)
+        return total / np.maximum(self.count, 1.0)
+
+    def move(self, per_dual: np.ndarray, results: Sequence[SlaveResult], mean: np.ndarray, size: float) -> None:
+        """per_dual += size (ind - spread(mean)), in place."""
+        if type(self).spread is not Slaves.spread or any(r.chosen is None for r in results):
+            ind = np.concatenate([r.ind for r in results]) if results else np.zeros(0)
+            per_dual += size * (ind - self.spread(mean))
+            return
+        from gmlearn.decompositions._copies_numba import move
+
+        for where, result in zip(self.slices, results):
+            move(per_dual[where], self._short_coords[where], size * mean, result.chosen, size)
 
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """The coordinates (n_coords,) of a labelling (V,)."""

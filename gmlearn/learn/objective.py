@@ -24,6 +24,7 @@ from gmlearn.learn.prior import Prior
 from gmlearn.learn.sample import Sample
 from gmlearn.losses.base import Loss
 from gmlearn.master import Dual
+from gmlearn.master.dual import Round
 from gmlearn.model.weights import WeightLayout
 from gmlearn.parallel import Executor
 
@@ -79,12 +80,15 @@ class SampleState:
     def vertex(self, lam: np.ndarray | None = None) -> Vertex:
         """Minimise the slaves at the weights last set, with multipliers `lam` (D,)."""
         current = self.dual.round(lam)
-        slaves = self.dual.slaves
-        features = np.zeros(self.layout.size)
+        return Vertex(current.bound, current.ind, current.mean, self.features_of(current))
+
+    def features_of(self, current: Round) -> np.ndarray:
+        """Features (P,) of the slaves' minimisers: those of their cliques, and their share of the unary ones."""
+        slaves, features = self.dual.slaves, np.zeros(self.layout.size)
         for group, result in zip(slaves.groups, current.results):
             self.layout.join(group.features(result), features)
         self.layout.join(slaves.unary_features(current.mean), features)
-        return Vertex(current.bound, current.ind, current.mean, features)
+        return features
 
     def soft(self, lam: np.ndarray | None = None) -> Vertex:
         """The same at a temperature: soft minima, marginals, expected features."""

@@ -145,10 +145,12 @@ class Subgradient(Optimizer):
 def move_multipliers(sample: SampleState, w: np.ndarray, size: float) -> np.ndarray:
     """A subgradient step of one sample's multipliers; returns its slope in w (P,) and its hinge, in one array."""
     sample.set_weights(w)
-    lam = sample.memory.get("lam", sample.dual.lam)
-    vertex = sample.vertex(lam)
-    sample.memory["lam"] = lam + size * (vertex.ind - sample.dual.slaves.spread(vertex.mean))
-    return np.append(slope_of(sample, vertex.features), hinge_of(sample, w, vertex.value))
+    if "lam" not in sample.memory:
+        sample.memory["lam"] = sample.dual.lam.copy()
+    lam = sample.memory["lam"]
+    current = sample.dual.round(lam)
+    sample.dual.slaves.move(lam, current.results, current.mean, size)  # in place: new memory of that size costs more than the move
+    return np.append(slope_of(sample, sample.features_of(current)), hinge_of(sample, w, current.bound))
 
 
 class Stochastic(Subgradient):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gmlearn.decompositions.base import Slaves
+from gmlearn.decompositions.base import Slaves, borrowed
 from gmlearn.slaves import SlaveResult
 
 
@@ -15,14 +15,18 @@ from gmlearn.slaves import SlaveResult
 class Round:
     """All slaves minimised at one set of multipliers.
 
-    bound : sum of the minima, a lower bound of the energy.   ind : float (D,), all indicators.
-    mean : float (n_coords,), their average per coordinate.   results : one per group.
+    bound : sum of the minima, a lower bound of the energy.   mean : float (n_coords,), their average indicators.
+    results : one per group.
     """
 
     bound: float
-    ind: np.ndarray
     mean: np.ndarray
     results: list[SlaveResult]
+
+    @property
+    def ind(self) -> np.ndarray:
+        """float (D,), all indicators."""
+        return np.concatenate([r.ind for r in self.results]) if self.results else np.zeros(0)
 
     @property
     def disagreement(self) -> float:
@@ -44,10 +48,20 @@ class Dual:
     def set_weights(self, w: Mapping[str, np.ndarray]) -> None:
         """Move to other weights; the multipliers stay."""
         self.prepared = [g.prepare(w) for g in self.slaves.groups]
-        count = self.slaves.count
-        unary = self.slaves.unary(w)
-        self.share = self.slaves.spread(unary / np.maximum(count, 1.0))
+        self._per_coord = self.slaves.unary(w) / np.maximum(self.slaves.count, 1.0)
+        self._share: np.ndarray | None = None
         self.constant = self.slaves.constant(w)
+
+    @property
+    def share(self) -> np.ndarray:
+        """float (D,): each dual variable's part of the unary costs."""
+        if self._share is None:
+            self._share = self.slaves.spread(self._per_coord)
+        return self._share
+
+    @share.setter
+    def share(self, value: np.ndarray) -> None:
+        self._share = value
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """Average (n_coords,) of per-dual values over the copies of each coordinate."""
@@ -59,12 +73,16 @@ class Dual:
 
     def round(self, lam: np.ndarray | None = None, theta: np.ndarray | None = None) -> Round:
         """Minimise all slaves at `lam` (the current multipliers by default), or at whole dual costs `theta`."""
+        if theta is None and self._share is None:
+            lam = self.lam if lam is None else lam
+            with borrowed(len(lam)) as costs:
+                self.slaves.shift(self._per_coord, lam, costs)
+                return self.round(theta=costs)
         if theta is None:
             theta = self.share + (self.lam if lam is None else lam)
         results = [g.solve(theta[s], p) for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared)]
-        ind = np.concatenate([r.ind for r in results]) if results else np.zeros(0)
         bound = float(sum(r.value.sum() for r in results)) + self.constant
-        return Round(bound, ind, self.mean(ind), results)
+        return Round(bound, self.slaves.mean_of(results), results)
 
     def cost_scale(self, current: Round) -> float:
         """The typical size of the costs that the multipliers must move: mean finite reduced cost of a label."""

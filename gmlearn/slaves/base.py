@@ -15,20 +15,26 @@ from gmlearn.potentials.base import Block
 Features = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
 class SlaveResult:
     """Minimisers of one slave group.
 
     ind : float (D,), the minimisers' indicators, laid out like ``group.coords``; fractions only from relaxations.
     value : float (M,), the minima (lower bounds if the solver is a relaxation).
     labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int (S,), one per member.
-    chosen : int (S,), which entries of `ind` are 1, where that is known: far fewer than D, so counting them is cheaper.
+    chosen, size : instead of `ind`, int (S,), which of its D = `size` entries are 1: far fewer, so that who only counts or moves
+        them never pays for the whole of `ind`, which is written out when it is asked for.
     """
 
-    ind: np.ndarray
-    value: np.ndarray
-    labels: Any = None
-    chosen: np.ndarray | None = None
+    def __init__(self, ind: np.ndarray | None, value: np.ndarray, labels: Any = None, chosen: np.ndarray | None = None,
+                 size: int = 0):
+        self._ind, self.value, self.labels, self.chosen, self._size = ind, value, labels, chosen, size
+
+    @property
+    def ind(self) -> np.ndarray:
+        if self._ind is None:
+            self._ind = np.zeros(self._size)
+            self._ind[self.chosen] = 1.0
+        return self._ind
 
 
 @dataclass(frozen=True)
@@ -184,10 +190,7 @@ class CliqueGroup(SlaveGroup):
     def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:
         labels, value = self.solver.minimise(self.block, self.shaped(theta), prepared)
         labels = np.asarray(labels).ravel()
-        chosen = self.ptr[:-1] + labels
-        ind = np.zeros(len(self.coords))
-        ind[chosen] = 1.0
-        return SlaveResult(ind, value, labels, chosen)
+        return SlaveResult(None, value, labels, self.ptr[:-1] + labels, len(self.coords))
 
     def features(self, result: SlaveResult) -> Features:
         return self.block.features(self.block.shape_members(result.labels))

@@ -83,16 +83,6 @@ class Result:
         """energy - bound; 0 when both are infinite (a proof that nothing is feasible)."""
         return 0.0 if self.energy == self.bound else self.energy - self.bound
 
-    def __repr__(self) -> str:
-        end = f", bound {self.bound[-1]:.6g}, energy {self.energy[-1]:.6g}, {self.seconds[-1]:.2f} s" if len(self) else ""
-        return f"History({len(self)} rounds{end})"
-
-    def _repr_html_(self) -> str:
-        shown = range(len(self)) if len(self) <= 8 else [*range(4), *range(len(self) - 4, len(self))]
-        rows = "".join(f"<tr><td>{self.iteration[i]}</td><td>{self.bound[i]:.6g}</td><td>{self.energy[i]:.6g}</td>"
-                       f"<td>{self.seconds[i]:.2f}</td></tr>" for i in shown)
-        return f"<b>{self!r}</b><table><tr><th>round</th><th>bound</th><th>energy</th><th>seconds</th></tr>{rows}</table>"
-
     def plot(self, ax: Any = None) -> Any:
         """Bound and energy against time."""
         return self.history.plot(ax)

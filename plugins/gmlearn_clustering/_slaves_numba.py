@@ -48,6 +48,15 @@ def cluster_slaves(theta, start, alpha, ind, value):
 
 
 @numba.njit(cache=True, nogil=True)
+def move_rows(rows, ind, mean, size):
+    """rows += size ind - mean, in place; `mean` (N,) comes multiplied by size."""
+    for p in range(rows.shape[0]):
+        row, chosen = rows[p], ind[p]
+        for q in range(len(row)):
+            row[q] += size * chosen[q] - mean[q]
+
+
+@numba.njit(cache=True, nogil=True)
 def cluster_medoids(distances, penalty, members, start, target):
     """Fill `target` (N,) with the medoid of every point's cluster and return the energy; members (N,) by `start`, ascending."""
     energy = 0.0

@@ -34,9 +34,13 @@ def plot_objective(objective: Sequence[float], ax: Any = None) -> Any:
 
 def plot_clustering(X: np.ndarray, truth: np.ndarray, exemplars: np.ndarray, dimensions: tuple[int, int] = (0, 1),
                     ax: Any = None) -> Any:
-    """Points in two dimensions, coloured by true cluster, the exemplars found as circles."""
+    """Points in two dimensions, colour and marker by true cluster, the exemplars found as circles."""
     i, j = dimensions
     ax = gm.plot.axes(ax, xlabel=f"dimension {i}", ylabel=f"dimension {j}", title="Test set and its exemplars")
-    ax.scatter(X[:, i], X[:, j], c=np.asarray(truth), cmap="tab10", s=9, alpha=0.8, linewidths=0)
+    palette = gm.plot.PALETTE
+    for k, cluster in enumerate(np.unique(truth)):  # where colours repeat, markers differ
+        own = np.asarray(truth) == cluster
+        ax.scatter(X[own, i], X[own, j], color=palette[k % len(palette)], marker="o^sDv"[k // len(palette) % 5], s=11, alpha=0.8,
+                   linewidths=0)
     ax.scatter(X[exemplars, i], X[exemplars, j], s=160, facecolors="none", edgecolors="black", linewidths=1.4)
     return ax

@@ -117,6 +117,26 @@ class ClusteringSlaves(gm.Slaves):
         out[n * n:] = per_coord[self.coords[n * n:]]
         return out
 
+    def shift(self, per_coord: np.ndarray, per_dual: np.ndarray, out: np.ndarray) -> None:
+        n = self.n_coords
+        np.add(per_dual[:n * n].reshape(n, n), per_coord, out=out[:n * n].reshape(n, n))
+        np.add(per_dual[n * n:], per_coord[self.coords[n * n:]], out=out[n * n:])
+
+    def mean_of(self, results: Sequence[gm.SlaveResult]) -> np.ndarray:
+        n = self.n_coords
+        total = results[0].ind.reshape(n, n).sum(axis=0)
+        for result, group in zip(results[1:], self.groups[1:]):
+            total += np.bincount(group.coords, result.ind, n)
+        return total / self.count
+
+    def move(self, per_dual: np.ndarray, results: Sequence[gm.SlaveResult], mean: np.ndarray, size: float) -> None:
+        from gmlearn_clustering import _slaves_numba as kernels
+
+        n = self.n_coords
+        kernels.move_rows(per_dual[:n * n].reshape(n, n), results[0].ind.reshape(n, n), size * mean, size)
+        for where, result, group in zip(self.slices[1:], results[1:], self.groups[1:]):
+            per_dual[where] += size * (result.ind - mean[group.coords])
+
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """x_qq of an assignment (N,)."""
         return (labels == np.arange(self.n_coords)).astype(float)
