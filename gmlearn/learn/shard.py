@@ -16,7 +16,7 @@ from gmlearn.losses.base import Loss
 from gmlearn.model.weights import WeightLayout
 
 #: samples are dealt into at most so many shards, whatever the executor: sums are then formed in the same order everywhere
-MAX_SHARDS = 128
+MAX_SHARDS = 1024
 
 
 def shard_sizes(n_samples: int) -> list[int]:

@@ -95,10 +95,10 @@ def test_an_interrupted_call_leaves_no_stray_answer():
     with make_executor("processes", 2) as executor:
         executor.host(builders(2))
         executor.remember([5, 6])
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            executor.call("add_slowly", 1, 1.0)
+            executor.call("add_slowly", 1, 20.0)  # far longer than the timer, however busy the machine is
         timer.join()
         assert executor.call("snapshot") == [5, 6]
         assert executor.generation == 1
