@@ -22,6 +22,18 @@ def check_min_marginals(group: Any, w: Weights, rng: np.random.Generator) -> Non
         expect_close(found, tables.min_marginals(theta), "min_marginals")
 
 
+@check_of("slave solver", needs="member_marginals")
+def check_member_marginals(group: Any, w: Weights, rng: np.random.Generator) -> None:
+    """Those of one member of each clique are the same numbers as among those of all members."""
+    sizes = np.diff(group.block.indptr)
+    for theta in [*thetas(group, rng), *infinite_thetas(group, rng)]:
+        member = rng.integers(0, sizes) if len(sizes) else np.zeros(0, np.int64)
+        whole, found = group.min_marginals(theta, group.prepare(w)), group.member_marginals(theta, group.prepare(w), member)
+        for m, place in enumerate(group.block.indptr[:-1] + member):
+            own = whole[group.ptr[place]:group.ptr[place + 1]]
+            expect_close(found[m, :len(own)], own, f"min-marginals of member {member[m]} of clique {m}")
+
+
 @check_of(*SLAVES, needs="log_partition")
 def check_log_partition(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """Soft minima, marginals and expected features as enumerated; with ``soft_exact = False``, only never above."""

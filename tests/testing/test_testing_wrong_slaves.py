@@ -195,6 +195,13 @@ class WrongMinMarginals(WithPowers):
         return np.where(np.isfinite(theta), found - np.where(np.isfinite(theta), theta, 0), found)
 
 
+class WrongMember(WithPowers):
+    """Answers for the first member, whichever is asked for."""
+
+    def member_marginals(self, block, theta, w, member):
+        return self.min_marginals(block, theta, w)[:, 0]
+
+
 class WrongTemperature(WithPowers):
     def log_partition(self, block, theta, w, temperature):
         return super().log_partition(block, theta, w, 1.1 * temperature)
@@ -243,7 +250,8 @@ def test_right_solvers_pass(solver):
     (NotANumber, "check_infinity_stays_exact"), (TiesByBatch, "check_batch_equals_one_by_one"),
     (TiesByChance, "check_repeatable"), (ForgetsZero, "check_ties_and_zeros"), (CrashesWhenEmpty, "check_empty_batch"),
     (HighRelaxation, "check_matches_enumeration"), (RefusesItsExamples, "check_accepts_its_examples"),
-    (NoExamples, "check_has_examples"), (WrongMinMarginals, "check_min_marginals"), (WrongTemperature, "check_log_partition"),
+    (NoExamples, "check_has_examples"), (WrongMinMarginals, "check_min_marginals"),
+    (WrongMember, "check_member_marginals"), (WrongTemperature, "check_log_partition"),
     (WrongExpectedFeatures, "check_log_partition"), (HighSoftBound, "check_log_partition"),
     (SoftNotANumber, "check_log_partition_with_infinity"),
 ])
@@ -255,7 +263,7 @@ def test_wrong_solvers_are_caught(wrong, caught_by):
 @pytest.mark.parametrize(("wrong", "only"), [
     (TiesByBatch, {"check_batch_equals_one_by_one"}), (CrashesWhenEmpty, {"check_empty_batch"}),
     (InfinityAsBillion, {"check_infinity_stays_exact"}), (WrongExpectedFeatures, {"check_log_partition"}),
-    (WrongMinMarginals, {"check_min_marginals"}),
+    (WrongMinMarginals, {"check_min_marginals"}), (WrongMember, {"check_member_marginals"}),
 ])
 def test_a_single_fault_is_told_by_a_single_check(wrong, only):
     """The report points at the fault."""
