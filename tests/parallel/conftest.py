@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from gmlearn.parallel import make_executor
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A local cluster of two worker processes, with its client."""
+@contextmanager
+def two_workers():
+    """A local cluster of two worker processes, as its client."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
                                   silence_logs=logging.CRITICAL) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster that the tests of one file share: none of them may count on both workers being there."""
+    with two_workers() as client:
         yield client
 
 
@@ -28,9 +36,7 @@ def executor(request):
 
 @pytest.fixture(params=["processes", "dask"])
 def remote(request):
-    """Two workers in other processes."""
-    scheduler = request.getfixturevalue("cluster") if request.param == "dask" else None
-    if scheduler is not None:
-        scheduler.wait_for_workers(2, timeout=60)  # an earlier test may have ended one
-    with make_executor(request.param, 2, scheduler) as made:
-        yield made
+    """Two workers in other processes, which a test may kill."""
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(two_workers()) if request.param == "dask" else None
+        yield stack.enter_context(make_executor(request.param, 2, scheduler))
