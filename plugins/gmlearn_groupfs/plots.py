@@ -29,14 +29,14 @@ def plot_kernel_usage(usage: np.ndarray, names: Sequence[str], ax: Any = None, o
 
 def plot_links(curves: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     """ACC against links per class; curves: name -> (levels, draws). Bars are one standard deviation."""
-    ax = gm.plot.axes(ax, figsize=(5.2, 3.4), xlabel="must-links and cannot-links per class", ylabel="ACC")
+    ax = gm.plot.axes(ax, figsize=(7.0, 3.4), xlabel="must-links and cannot-links per class", ylabel="ACC")
     for k, (name, values) in enumerate(curves.items()):
         values = np.asarray(values)
         levels = np.arange(len(values)) + 0.03 * (k - (len(curves) - 1) / 2)
         ax.errorbar(levels, values.mean(axis=1), values.std(axis=1), marker="o", markersize=4, capsize=2,
                     color=gm.plot.PALETTE[(k // 2) % len(gm.plot.PALETTE)], linestyle="-" if k % 2 == 0 else "--", label=name)
     ax.set_xticks(range(len(next(iter(curves.values())))))
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))  # bars fill the panel
     return ax
 
 
