@@ -362,6 +362,8 @@ class TrainingRun:
             check_like({"best": self.best_w}, {"best": self.optimizer.w})
             self.best_value, self.best_validation = float(made["best_value"]), float(made["best_validation"])
             self.idle, self.finished = int(made["idle"]), str(made["finished"])
+            if int(made["passes"]) != len(self.history) or not 0 <= self.idle <= len(self.history):
+                raise ValueError(f"progress: expected {len(self.history)} passes as in the history, got {made['passes']!r}")
             return int(made["passes"])
 
 
