@@ -3,11 +3,11 @@
     python tests/benchmarks/scale.py [--only workers,size,messages] [--work 0.1] [--rounds 8] [--repeats 3]
 
 (a) workers: rounds per second of batch training (optimizer="subgradient") with 1 and 2 threads, processes and Dask workers, as
-    ratios to serial, on grids whose shards take at least `--work` CPU seconds a round for each of two workers (targets: 1.7 for
-    threads, 1.5 for Dask). Rounds are timed between passes, so starting workers and sending samples does not count. Every
-    run is divided by a serial run right before it, and the median of `--repeats` such ratios counts. `by CPU` is what free cores
-    would give: CPU time of a serial round over that of the busiest worker plus that of the caller. It leaves out waiting
-    (latency, the interpreter lock), so it is an upper estimate and no measurement; threads share a clock and have none.
+    ratios to serial, on small and on larger grids that take at least `--work` CPU seconds a round for each of two workers
+    (targets: 1.7 for threads, 1.5 for Dask). Rounds are timed between passes, so starting workers and sending samples does not
+    count. Every run is divided by a serial run right before it, and the median of `--repeats` such ratios counts. `by CPU` is
+    what free cores would give: CPU time of a serial round over that of the busiest worker plus that of the caller. It leaves
+    out waiting (latency, the interpreter lock), so it is an upper estimate and no measurement; threads share a clock and have none.
 (b) size: CPU time of a round, serial, against the number of samples, variables, labels and the size of cliques; the slopes are
     those of a straight line in log-log scale.
 (c) messages: what a round costs besides the work: bytes out and back, and the time of a call that does nothing.
@@ -150,8 +150,12 @@ def paired(samples: list[gm.Sample], rounds: int, executor: gm.Executor) -> tupl
 
 
 def workers(args: argparse.Namespace) -> None:
-    side = 30
-    n = samples_for(args.work, side)
+    """Many small samples, whose rounds are mostly Python, and a few larger ones, which are mostly compiled."""
+    for side in (30, 150):
+        compare_executors(args, side, samples_for(args.work, side))
+
+
+def compare_executors(args: argparse.Namespace, side: int, n: int) -> None:
     samples = grid_samples(n, side)
     work = train(samples, args.rounds, time.process_time, executor=SERIAL)
     found: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
