@@ -151,7 +151,7 @@ def paired(samples: list[gm.Sample], rounds: int, executor: gm.Executor) -> tupl
 
 def workers(args: argparse.Namespace) -> None:
     """Many small samples, whose rounds are mostly Python, and a few larger ones, which are mostly compiled."""
-    for side in (30, 150):
+    for side in (30, 300):
         compare_executors(args, side, samples_for(args.work, side))
 
 
