@@ -34,6 +34,7 @@ _EXPORTS: dict[str, str] = {
         "gmlearn.experiments": "Experiment Run",
         "gmlearn._utils.progress": "progress",
         "gmlearn._utils.files": "atomic_write",
+        "gmlearn._utils.lazy": "lazy_exports",
         "gmlearn._utils.validation": "check_array check_choice check_index check_number",
     }.items()
     for name in names.split()

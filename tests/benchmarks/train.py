@@ -22,6 +22,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np  # noqa: E402
+from grids import gco_seconds  # noqa: E402
 
 import gmlearn as gm  # noqa: E402
 from gmlearn.registry import registry  # noqa: E402
@@ -140,25 +141,12 @@ def compare(title, samples, regularizer, targets, args):
 # ---------------------------------------------------------------------- (a), (b), (c)
 
 
-def gco_unit(repeat=5):
-    """CPU seconds of alpha-expansion on the Potts grid 100x100x5: the unit of (a)."""
-    import gco
-
-    unary = np.random.default_rng(0).normal(size=(100, 100, 5))
-    times = []
-    for _ in range(repeat):
-        start = time.process_time()
-        gco.cut_grid_graph_simple(unary, 0.5 * (1 - np.eye(5)), n_iter=-1)
-        times.append(time.process_time() - start)
-    return float(np.median(times))
-
-
 def ssvm(args):
     data = np.load(args.data / "ssvm" / "grids.npz")
     train = ssvm_samples(data["train_X"], data["train_Y"], 0.01)
     test = ssvm_samples(data["test_X"], data["test_Y"], 0.01)
     gm.train(train[:1], max_iter=6)  # compile
-    unit = gco_unit()
+    unit = gco_seconds(5)
     print(f"(a) ssvm grids: unit (gco expansion) {unit * 1000:.1f} ms")
     for name in args.optimizers:
         found, run = curve(train, name, gm.L2(1.0), args.cap, 400, 27.70, **args.settings)
