@@ -69,7 +69,7 @@ class Slaves:
         return np.bincount(self.coords, minlength=self.n_coords).astype(float)
 
     @cached_property
-    def _short_coords(self) -> np.ndarray:
+    def short_coords(self) -> np.ndarray:
         """`coords` in 32 bits, where they fit: these passes wait for memory, not for the processor."""
         return self.coords.astype(np.int32) if self.n_coords < 2**31 else self.coords
 
@@ -110,7 +110,7 @@ class Slaves:
         from gmlearn.decompositions._copies_numba import shift
 
         if type(self).spread is Slaves.spread:
-            shift(per_coord, self._short_coords, per_dual, out)
+            shift(per_coord, self.short_coords, per_dual, out)
         else:
             np.add(self.spread(per_coord), per_dual, out=out)
 
@@ -122,7 +122,7 @@ class Slaves:
 
         total = np.zeros(self.n_coords)
         for where, result in zip(self.slices, results):
-            count(self._short_coords[where], result.chosen, total)
+            count(self.short_coords[where], result.chosen, total)
         return total / np.maximum(self.count, 1.0)
 
     def move(self, per_dual: np.ndarray, results: Sequence[SlaveResult], mean: np.ndarray, size: float) -> None:
@@ -134,7 +134,7 @@ class Slaves:
         from gmlearn.decompositions._copies_numba import move
 
         for where, result in zip(self.slices, results):
-            move(per_dual[where], self._short_coords[where], size * mean, result.chosen, size)
+            move(per_dual[where], self.short_coords[where], size * mean, result.chosen, size)
 
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """The coordinates (n_coords,) of a labelling (V,)."""

@@ -8,49 +8,47 @@ the other, each by its own exact line search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 import numpy as np
 
 from gmlearn.master.dual import Dual, Round
-from gmlearn.slaves import SlaveGroup
 
 
 class Batch:
-    """Some subproblems of one group, minimised at the same time."""
+    """Some subproblems of one group, minimised at the same time.
 
-    def __init__(self, group: SlaveGroup, prepared, offset: int, chosen: np.ndarray | None, w_prepare):
-        if chosen is None or len(chosen) == group.n:
-            self.group, self.prepared = group, prepared
-            self.slots = offset + np.arange(len(group.coords))
+    number : of the group.   chosen : the subproblems' numbers in it.   slots : int (Db,), their dual variables among all.
+    """
+
+    def __init__(self, dual: Dual, w: Mapping[str, np.ndarray], number: int, chosen: np.ndarray):
+        group, first = dual.slaves.groups[number], dual.slaves.slices[number].start
+        self.number, self.chosen = number, chosen
+        if len(chosen) == group.n:
+            self.group, self.prepared = group, dual.prepared[number]
+            self.slots = first + np.arange(len(group.coords))
         else:
             self.group = group.take(chosen)
-            self.prepared = w_prepare(self.group)
+            self.prepared = self.group.prepare(w)
             size = np.diff(group.indptr)[chosen]
             start = group.indptr[chosen]
-            self.slots = offset + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
-        self.indptr, self.coords = self.group.indptr, self.group.coords
-        self.theta = np.empty(len(self.slots))
-        self.cost = np.zeros(self.group.n)
+            self.slots = first + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+        self.indptr = self.group.indptr
 
 
-def make_batches(dual: Dual, w) -> list[Batch]:
+def make_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
     """All slaves as batches that share no coordinate, group by group and colour by colour."""
-    batches = []
-    for group, where, prepared in zip(dual.slaves.groups, dual.slaves.slices, dual.prepared):
-        colours = group.colours
-        batches += [Batch(group, prepared, where.start, c if len(colours) > 1 else None, lambda g: g.prepare(w)) for c in colours]
-    return batches
+    return [Batch(dual, w, number, colour) for number, group in enumerate(dual.slaves.groups) for colour in group.colours]
 
 
-def large_batches(dual: Dual, w) -> list[Batch]:
+def large_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
     """All slaves that share coordinates, as few batches: colours are joined until a batch has a third of its group.
 
     Frank-Wolfe steps need no independence (see `batch_step`), only directions that are not too stale.
     """
     batches = []
-    for group, where, prepared in zip(dual.slaves.groups, dual.slaves.slices, dual.prepared):
+    for number, group in enumerate(dual.slaves.groups):
         if group.n == 0 or dual.slaves.count[group.coords].max() == 1:
             continue  # alone on all its coordinates: nothing to agree on
         joined: list[list[np.ndarray]] = [[]]
@@ -58,53 +56,87 @@ def large_batches(dual: Dual, w) -> list[Batch]:
             if 3 * sum(map(len, joined[-1])) >= group.n:
                 joined.append([])
             joined[-1].append(colour)
-        for part in joined:
-            chosen = np.sort(np.concatenate(part))
-            batches.append(Batch(group, prepared, where.start, chosen, lambda g: g.prepare(w)))
+        batches += [Batch(dual, w, number, np.sort(np.concatenate(part))) for part in joined]
     return batches
 
 
-def ascend_bcfw(dual: Dual, w, *, reach: float = 1.0, passes: int = 4) -> Iterator[Round]:
+class Mixture:
+    """Where the slaves stand between their minimisers: arrays over the dual variables that move, batch after batch.
+
+    y : the mixture.   base : unary share + proximal centre.   cost : h(y) of each subproblem.   mean (n_coords,) : of all y.
+    """
+
+    def __init__(self, dual: Dual, w: Mapping[str, np.ndarray], first: Round):
+        self.dual, self.batches = dual, large_batches(dual, w)
+        parts = [b.slots for b in self.batches]
+        self.slots = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        ends = np.cumsum([len(p) for p in parts])
+        self.where = [slice(int(e) - len(p), int(e)) for e, p in zip(ends, parts)]
+        self.coords = dual.slaves.short_coords[self.slots]
+        self.loose = 1.0 - 1.0 / dual.slaves.count[self.coords]
+        self.centre, self.mean = dual.lam.copy(), first.mean.copy()
+        self.y, self.theta = first.ind[self.slots], np.empty(len(self.slots))
+        self.set_base()
+        self.cost = [value - np.bincount(b.group.owner, np.where(ind > 0, theta, 0.0) * ind, b.group.n)
+                     for b, (theta, ind, value) in zip(self.batches, self.vertices(first, self.base))]
+
+    def set_base(self) -> None:
+        """The costs at the proximal centre, freed of what rounding has left of its sums."""
+        self.centre = self.dual.centred(self.centre)
+        self.base = (self.dual.share + self.centre)[self.slots]
+
+    def vertices(self, current: Round, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """(theta, ind, value) of each batch in a round at the costs `theta`."""
+        ind = current.ind[self.slots]
+        for batch, where in zip(self.batches, self.where):
+            yield theta[where], ind[where], current.results[batch.number].value[batch.chosen]
+
+    def minimise(self, inverse: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The same at the present proximal costs, one batch after the other."""
+        from gmlearn.master._bcfw_numba import batch_theta
+
+        for batch, where in zip(self.batches, self.where):
+            theta = self.theta[where]
+            batch_theta(self.coords[where], self.base[where], self.y[where], self.mean, inverse, theta)
+            r = batch.group.solve(theta, batch.prepared)
+            yield theta, r.ind, r.value
+
+    def step(self, vertices: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], inverse: float) -> None:
+        """Move every batch towards its vertices; then the proximal centre moves to where that led."""
+        from gmlearn.master._bcfw_numba import batch_step, move_centre
+
+        for batch, where, cost, (theta, ind, value) in zip(self.batches, self.where, self.cost, vertices):
+            batch_step(batch.indptr, self.coords[where], self.loose[where], self.base[where], theta, ind, value, cost, self.y[where],
+                       self.mean, inverse)
+        move_centre(self.coords, self.slots, self.y, self.mean, inverse, self.centre, self.base)
+
+
+def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, passes: int = 4) -> Iterator[Round]:
     """Yield a round (a valid bound) after every `passes` passes; ``dual.lam`` holds the best multipliers.
 
     Parameters
     ----------
     reach : the first proximal step moves multipliers by about `reach` times the typical cost; adapted by success.
-    passes : passes over all slaves between two evaluations of the bound.
+    passes : passes over all slaves between two evaluations of the bound, whose minimisers serve as one more.
     """
-    from gmlearn.master._bcfw_numba import batch_step, batch_theta, move_centre
-
-    first = dual.round()
+    first = current = dual.round()
     yield first
     if not np.isfinite(first.bound):
         return
-    batches = large_batches(dual, w)
-    coords, portions = dual.coords, [1.0 / dual.slaves.count[b.coords] for b in batches]
     inverse = reach * dual.cost_scale(first)  # 1/c
-    y, mean = first.ind.copy(), first.mean.copy()
-    base = dual.share + dual.lam
-    for batch in batches:
-        theta, ind = base[batch.slots], y[batch.slots]
-        owner = batch.group.owner
-        paid = np.where(ind > 0, theta, 0.0) * ind
-        total = batch.group.solve(theta, batch.prepared).value
-        batch.cost = total - np.bincount(owner, paid, batch.group.n)
-    best, centre = first.bound, dual.lam.copy()
+    mixture = Mixture(dual, w, first)
+    best = first.bound
     for k in count(1):
+        if k > 1:
+            mixture.step(mixture.vertices(current, mixture.base.copy()), inverse)
         for _ in range(passes):
-            for batch, portion in zip(batches, portions):
-                batch_theta(batch.slots, batch.coords, base, y, mean, inverse, batch.theta)
-                r = batch.group.solve(batch.theta, batch.prepared)
-                batch_step(batch.slots, batch.indptr, batch.coords, portion, base, batch.theta, r.ind, r.value, batch.cost, y, mean,
-                           inverse)
-            move_centre(coords, y, mean, inverse, centre, base)
-        if k % 8 == 0:  # what rounding has left of the sums
-            centre = dual.centred(centre)
-            base = dual.share + centre
-        current = dual.round(centre)
+            mixture.step(mixture.minimise(inverse), inverse)
+        if k % 8 == 0:
+            mixture.set_base()
+        current = dual.round(mixture.centre)
         if current.bound > best:
             best = current.bound
-            dual.lam = centre.copy()
+            dual.lam = mixture.centre.copy()
             inverse *= 1.2
         else:
             inverse *= 0.6

@@ -55,6 +55,8 @@ class SequentialMessages:
     """
 
     def __init__(self, slaves: Slaves, w: Mapping[str, np.ndarray], seed: int = 0):
+        from gmlearn._utils._sorting_numba import counting_order
+
         crf = slaves.crf
         groups = [(g, s) for g, s in zip(slaves.groups, slaves.slices) if isinstance(g, CliqueGroup)]
         if len(groups) < sum(not isinstance(g, FreeGroup) for g in slaves.groups):
@@ -67,8 +69,7 @@ class SequentialMessages:
         clique = [r + np.repeat(np.arange(g.n), np.diff(g.block.indptr)) for (g, _), r in zip(groups, rows)]
         slot = [s.start + g.ptr[:-1] for g, s in groups]
         self.inc_var, self.inc_clique = _joined(var), _joined(clique)
-        order = np.argsort(self.inc_var, kind="stable")
-        self.inc_ptr = np.searchsorted(self.inc_var[order], np.arange(crf.n_vars + 1))
+        self.inc_ptr, order = counting_order(self.inc_var, crf.n_vars)
         self.inc_var, self.inc_clique, self.inc_slot = self.inc_var[order], self.inc_clique[order], _joined(slot)[order]
         n_cliques = int(rows[-1])
         self.out = np.zeros((n_cliques, int(crf.n_states.max(initial=1))))

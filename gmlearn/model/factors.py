@@ -61,8 +61,9 @@ class FactorGraph:
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
         """(ptr, slots): the places in `scope` where each variable stands."""
-        order = np.argsort(self.scope, kind="stable")
-        return np.searchsorted(self.scope[order], np.arange(self.n_vars + 1)), order
+        from gmlearn._utils._sorting_numba import counting_order
+
+        return counting_order(self.scope, self.n_vars)
 
     @cached_property
     def owner(self) -> np.ndarray:

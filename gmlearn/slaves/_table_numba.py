@@ -43,7 +43,7 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
             line, own = costs[a * size:(a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
             for b in range(size):
                 line[b] = own + last[b]
-        best, position, best_position, number, best_number = np.inf, start[m], start[m], 0, 0
+        best, best_low, position, best_position, number, best_number = np.inf, np.inf, start[m], start[m], 0, 0
         for i in range(free):
             x[i] = 0
             partial[i + 1] = partial[i] + theta[ptr[lo + i]]
@@ -51,9 +51,10 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
             row, low = values[position:position + width], np.inf
             for b in range(width):
                 low = min(low, row[b] + costs[b])
-            low += partial[free]
-            better = low < best
-            best = low if better else best
+            total = low + partial[free]
+            better = total < best
+            best = total if better else best
+            best_low = low if better else best_low
             best_position = position if better else best_position
             best_number = number if better else best_number
             position += width
@@ -70,11 +71,9 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
             for j in range(i, free):
                 partial[j + 1] = partial[j] + theta[ptr[lo + j] + x[j]]
         value[m] = best
-        row, low, place = values[best_position:best_position + width], np.inf, 0
-        for b in range(width):
-            cost = row[b] + costs[b]
-            place = b if cost < low else place
-            low = cost if cost < low else low
+        row, place = values[best_position:best_position + width], 0 if best == np.inf else width
+        for b in range(width):  # the first entry with the row's minimum: the same sums again, so that equality is safe
+            place = min(place, b if row[b] + costs[b] == best_low else width)
         line_label = int((place + 0.5) / size)  # exact for such numbers, and faster than a division of integers
         labels[hi - 1] = place - line_label * size
         if not single:

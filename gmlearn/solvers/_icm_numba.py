@@ -3,8 +3,10 @@
 import numpy as np
 from numba import njit
 
+from gmlearn._utils._sorting_numba import counting_order
 
-@njit(cache=True, nogil=True)
+
+@njit(cache=True, nogil=True, inline="always")  # a call with so many arrays costs more than its work
 def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost):
     """Costs of all labels of v with every other variable fixed, without the cliques skip_a and skip_b."""
     size = offsets[v + 1] - offsets[v]
@@ -13,34 +15,76 @@ def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, 
     for i in range(adj_ptr[v], adj_ptr[v + 1]):
         slot = adj_slot[i]
         f = owner[slot]
-        if f in (skip_a, skip_b):
+        if f == skip_a or f == skip_b:
             continue
-        position = start[f]
-        for j in range(indptr[f], indptr[f + 1]):
-            if j != slot:
-                position += x[scope[j]] * stride[j]
+        position, lo, hi = start[f], indptr[f], indptr[f + 1]
+        if hi - lo == 2:
+            other = lo + hi - 1 - slot
+            position += x[scope[other]] * stride[other]
+        else:
+            for j in range(lo, hi):
+                if j != slot:
+                    position += x[scope[j]] * stride[j]
+        strength, step = scale[f], stride[slot]
         for a in range(size):
-            cost[a] += scale[f] * values[position + a * stride[slot]]
+            cost[a] += strength * values[position + a * step]
 
 
 @njit(cache=True, nogil=True)
-def icm_sweep(order, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values):
-    """Give each variable in `order` its best label; returns how many changed."""
+def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values):
+    """Give each variable its best label; returns how many changed.
+
+    dirty : bool (V,), variables whose surroundings changed since their last turn; only those are looked at.
+    """
     largest = 0
     for v in range(len(x)):
         largest = max(largest, offsets[v + 1] - offsets[v])
     cost = np.empty(largest)
     changed = 0
-    for v in order:
+    for v in range(len(x)):
+        if not dirty[v]:
+            continue
+        dirty[v] = False
         conditional(v, -1, -1, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost)
         best = x[v]
         for a in range(offsets[v + 1] - offsets[v]):
-            if cost[a] < cost[best]:
-                best = a
+            best = a if cost[a] < cost[best] else best
         if best != x[v]:
             x[v] = best
             changed += 1
+            for i in range(adj_ptr[v], adj_ptr[v + 1]):
+                f = owner[adj_slot[i]]
+                for j in range(indptr[f], indptr[f + 1]):
+                    dirty[scope[j]] = True
+            dirty[v] = False
     return changed
+
+
+@njit(cache=True, nogil=True)
+def lay_out_chains(ends, factor, chain, n_vars):
+    """Chains as `chain_sweep` reads them: (ptr, variables, factors), and (ptr, chains) of each variable.
+
+    ends (E, 2), factor (E,), chain (E,) : the variables of each edge, its clique, its chain, along which variables increase.
+    """
+    n_edges, n_chains = len(ends), chain.max() + 1
+    low = np.minimum(ends[:, 0], ends[:, 1])
+    length = np.zeros(n_chains, np.int64)
+    for c in chain:
+        length[c] += 1
+    ptr = np.zeros(n_chains + 1, np.int64)
+    for c in range(n_chains):
+        ptr[c + 1] = ptr[c] + length[c] + 1
+    at = ptr[:-1].copy()
+    variables, factors, owner = np.empty(ptr[-1], np.int64), np.zeros(ptr[-1], np.int64), np.empty(ptr[-1], np.int64)
+    _, order = counting_order(low, n_vars)
+    for i in range(n_edges):
+        e = order[i]
+        c = chain[e]
+        variables[at[c]], factors[at[c]], owner[at[c]] = low[e], factor[e], c
+        at[c] += 1
+        variables[at[c]], owner[at[c]] = max(ends[e, 0], ends[e, 1]), c  # the end of the chain, if no edge follows
+    member_ptr, place = counting_order(variables, n_vars)
+    return ptr, variables, factors, member_ptr, owner[place]
 
 
 @njit(cache=True, nogil=True)
@@ -80,12 +124,13 @@ def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, memb
                 j, k = indptr[f], indptr[f] + 1
                 if scope[j] != u:
                     j, k = k, j
+                strength, first, step = scale[f], start[f], stride[j]
                 for a in range(offsets[v + 1] - offsets[v]):
-                    low, arg = np.inf, 0
+                    low, arg, position = np.inf, 0, first + a * stride[k]
                     for b in range(offsets[u + 1] - offsets[u]):
-                        value = h[i - 1, b] + scale[f] * values[start[f] + b * stride[j] + a * stride[k]]
-                        if value < low:
-                            low, arg = value, b
+                        value = h[i - 1, b] + strength * values[position + b * step]
+                        arg = b if value < low else arg  # a selection: branches would be mispredicted
+                        low = value if value < low else low
                     h[i, a] += low
                     back[i, a] = arg
         last = chain_var[lo + n - 1]

@@ -22,21 +22,24 @@ class Polisher:
         self.graph = FactorGraph.of(problem.crf, problem.w)
         g = self.graph
         self._arrays = (g.offsets, g.unary, *g.adjacency, g.owner, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
-        self._order = np.arange(g.n_vars)
         self._chains: tuple[np.ndarray, ...] | None = None
 
-    def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False) -> np.ndarray:
-        """Sweeps of single-variable moves until nothing changes."""
+    def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False, dirty: np.ndarray | None = None) -> np.ndarray:
+        """Sweeps of single-variable moves until nothing changes; `dirty` (V,) are the variables that may move at first."""
         from gmlearn.solvers._icm_numba import icm_sweep
 
-        x = np.array(x, np.int64)
+        x, dirty = np.array(x, np.int64), np.ones(self.graph.n_vars, bool) if dirty is None else dirty
         for _ in range(sweeps):
-            if icm_sweep(self._order, x, *self._arrays) == 0 or deadline():
+            if icm_sweep(dirty, x, *self._arrays) == 0 or deadline():
                 break
         return x
 
-    def chain_icm(self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False) -> np.ndarray:
-        """Sweeps that re-optimise one chain at a time, exactly, until nothing changes."""
+    def chain_icm(self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False) -> tuple[np.ndarray, np.ndarray]:
+        """Sweeps that re-optimise one chain at a time, exactly, until nothing changes.
+
+        Returns the labels and, bool (V,), which variables a move of one variable might still improve: none on a chain that is
+        optimal given the rest.
+        """
         from gmlearn.solvers._icm_numba import chain_sweep
 
         x = np.array(x, np.int64)
@@ -47,11 +50,11 @@ class Polisher:
             changed = 0
             for begin, end in pairwise(parts):
                 if deadline():
-                    return x
+                    return x, np.ones(len(x), bool)
                 changed += chain_sweep(begin, end, *self._chains, dirty, x, *self._arrays)
             if changed == 0:
-                break
-        return x
+                return x, np.diff(self._chains[3]) == 0
+        return x, np.ones(len(x), bool)
 
     def _parts(self) -> list[int]:
         """Where to look at the clock: ranges of chains that take about PART table entries."""
@@ -64,33 +67,23 @@ class Polisher:
 
     def _find_chains(self) -> tuple[np.ndarray, ...]:
         """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr, chains) of each variable."""
+        from gmlearn.solvers._icm_numba import lay_out_chains
+
         g = self.graph
         edge = np.flatnonzero(np.diff(g.indptr) == 2)
         if len(edge) == 0:
             none = np.zeros(0, np.int64)
             return np.zeros(1, np.int64), none, none, np.zeros(g.n_vars + 1, np.int64), none
         ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
-        chain = assign_chains(ends, g.n_vars)
-        low, high = np.minimum(ends[:, 0], ends[:, 1]), np.maximum(ends[:, 0], ends[:, 1])
-        order = np.lexsort((low, chain))
-        first = np.flatnonzero(np.concatenate([[True], np.diff(chain[order]) > 0]))
-        length = np.diff(np.concatenate([first, [len(order)]]))
-        ptr = np.concatenate([[0], np.cumsum(length + 1)])
-        variables, factors = np.empty(ptr[-1], np.int64), np.zeros(ptr[-1], np.int64)
-        position = np.arange(len(order)) + np.repeat(np.arange(len(first)), length)
-        variables[position], factors[position] = low[order], edge[order]
-        variables[ptr[1:] - 1] = high[order[first + length - 1]]
-        by_variable = np.argsort(variables, kind="stable")
-        member = np.repeat(np.arange(len(first)), length + 1)[by_variable]
-        return ptr, variables, factors, np.searchsorted(variables[by_variable], np.arange(g.n_vars + 1)), member
+        return lay_out_chains(ends, edge, assign_chains(ends, g.n_vars), g.n_vars)
 
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
         """Offer `x` as it is, and improved."""
         problem.offer(x, source)
         if problem.closed or problem.time_left <= 0:
             return
-        better = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
-        problem.offer(self.icm(better, deadline=lambda: problem.time_left <= 0), f"{source}, chain-ICM")
+        better, dirty = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
+        problem.offer(self.icm(better, deadline=lambda: problem.time_left <= 0, dirty=dirty), f"{source}, chain-ICM")
 
 
 class BlockPolisher:
@@ -100,6 +93,7 @@ class BlockPolisher:
     """
 
     def __init__(self, problem: Problem):
+        from gmlearn._utils._sorting_numba import counting_order
         from gmlearn.slaves._colouring_numba import greedy_colouring
 
         crf = problem.crf
@@ -108,10 +102,21 @@ class BlockPolisher:
         scope = np.concatenate([b.members for b in crf.clique_blocks])
         sizes = np.concatenate([np.diff(b.indptr) for b in crf.clique_blocks])
         clique = np.repeat(np.arange(len(sizes)), sizes)
-        order = np.argsort(scope, kind="stable")
-        ptr = np.searchsorted(scope[order], np.arange(crf.n_vars + 1))
+        ptr, order = counting_order(scope, crf.n_vars)
         colour = greedy_colouring(clique[order], ptr, len(sizes))
         self.sets = [np.flatnonzero(colour == c) for c in range(int(colour.max(initial=-1)) + 1)]
+        self.touched = [self._cliques_of(variables) for variables in self.sets]
+
+    def _cliques_of(self, variables: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each block the cliques that hold one of `variables` (at most one: they share no clique), and which."""
+        place = np.full(self.crf.n_vars, -1)
+        place[variables] = np.arange(len(variables))
+        found = []
+        for block in self.crf.clique_blocks:
+            member = place[block.members]
+            hit = np.flatnonzero(member >= 0)
+            found.append((np.searchsorted(block.indptr, hit, side="right") - 1, member[hit]))
+        return found
 
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
         """Offer `x` as it is, and improved by ICM."""
@@ -126,7 +131,7 @@ class BlockPolisher:
 
     def _sweep(self, problem: Problem, x: np.ndarray) -> bool:
         changed = False
-        for variables in self.sets:
+        for variables, touched in zip(self.sets, self.touched):
             if problem.time_left <= 0:
                 return False
             costs = np.full((len(variables), int(self.crf.n_states[variables].max())), np.inf)
@@ -134,7 +139,7 @@ class BlockPolisher:
                 can = self.crf.n_states[variables] > label
                 trial = x.copy()
                 trial[variables[can]] = label
-                costs[can, label] = self._local_costs(trial, variables[can])
+                costs[can, label] = self._local_costs(trial, variables, touched)[can]
             best = costs.argmin(axis=1)
             own = costs[np.arange(len(variables)), x[variables]]
             move = costs[np.arange(len(variables)), best] < own
@@ -142,17 +147,12 @@ class BlockPolisher:
             changed |= bool(move.any())
         return changed
 
-    def _local_costs(self, x: np.ndarray, variables: np.ndarray) -> np.ndarray:
+    def _local_costs(self, x: np.ndarray, variables: np.ndarray, touched: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Energy of the terms at each of `variables`, which share no clique."""
-        place = np.full(self.crf.n_vars, -1)
-        place[variables] = np.arange(len(variables))
-        total = self.unary[self.crf.offsets[variables] + x[variables]].copy()
-        for block in self.crf.clique_blocks:
-            member = place[block.members]
-            clique = np.repeat(np.arange(len(block)), np.diff(block.indptr))
-            hit = member >= 0
+        total = self.unary[self.crf.offsets[variables] + x[variables]]
+        for block, (clique, member) in zip(self.crf.clique_blocks, touched):
             energy = block.energy(block.gather(x), self.w)
-            np.add.at(total, member[hit], energy[clique[hit]])
+            total = total + np.bincount(member, energy[clique], len(variables))
         return total
 
 

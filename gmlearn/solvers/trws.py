@@ -20,6 +20,8 @@ class PairwiseMessages:
     """TRW-S state of any pairwise model: one message per edge, in the direction of the last pass."""
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray]):
+        from gmlearn._utils._sorting_numba import counting_order
+
         blocks = crf.clique_blocks
         self.crf, self.unary = crf, crf.unary_costs(w)
         self.edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
@@ -27,9 +29,8 @@ class PairwiseMessages:
         size = crf.n_states[self.edges].max(axis=1) if len(self.edges) else np.zeros(0, np.int64)
         self.mptr = np.cumsum(size) - size
         self.message = np.zeros(int(size.sum()))
-        ends = self.edges.ravel()
-        slot = np.argsort(ends, kind="stable")
-        self.adj_ptr, self.adj_edge = np.searchsorted(ends[slot], np.arange(crf.n_vars + 1)), slot // 2
+        self.adj_ptr, slot = counting_order(self.edges.ravel(), crf.n_vars)
+        self.adj_edge = slot // 2
         lower = np.bincount(self.edges.max(axis=1), minlength=crf.n_vars) if len(self.edges) else np.zeros(crf.n_vars)
         upper = np.bincount(self.edges.min(axis=1), minlength=crf.n_vars) if len(self.edges) else np.zeros(crf.n_vars)
         self.gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)

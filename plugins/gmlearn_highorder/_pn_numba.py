@@ -88,11 +88,56 @@ def minimise_pn(theta, indptr, beta, beta_max, labels, value):
 
 
 @njit(cache=True, nogil=True)
-def min_marginals_pn(theta, indptr, beta, beta_max, member, out):
-    """Minima with one label fixed. O(k L), the best two labels written out as in `minimise_pn`.
+def common_label(part, skip):
+    """The label that all rows but `skip` prefer, -1 if they do not agree; and the least cost of one of them giving way."""
+    label, regret = -1, np.inf
+    for i in range(len(part)):
+        if i == skip:
+            continue
+        best, low, second = two_best(part[i])
+        if label >= 0 and best != label:
+            return -1, 0.0
+        label = best
+        regret = min(regret, second - low if low < np.inf else np.inf)
+    return label, regret
 
-    With `member` (M,), those of one member of each clique only, out (M, L); with an empty one, of all, laid out like theta.
+
+@njit(cache=True, nogil=True)
+def member_marginals_pn(theta, indptr, beta, beta_max, member, out):
+    """Minima with one label of one member of each clique fixed, member (M,), out (M, L). O(k L).
+
+    The others' own minimisers make the best mixed labelling, unless they all agree with the fixed label. That matters only where
+    the constant labelling costs more than a mixed one, which is rare: only there are they compared.
     """
+    size = theta.shape[1]
+    totals = np.empty(size)
+    for m in range(len(beta_max)):
+        part, costs, fixed, row = theta[indptr[m]:indptr[m + 1]], beta[m], member[m], out[m]
+        free = beta_max[m]
+        for l in range(size):
+            totals[l] = costs[l]
+        for i in range(len(part)):
+            if i == fixed:
+                continue
+            low = np.inf
+            for l in range(size):
+                t = part[i, l]
+                totals[l] += t
+                low = t if t < low else low
+            free += low
+        agreed, regret = -2, 0.0
+        for l in range(size):
+            mixed = free
+            if costs[l] > beta_max[m] or len(part) == 1:
+                if agreed == -2:
+                    agreed, regret = common_label(part, fixed)
+                mixed += regret if agreed == l or len(part) == 1 else 0.0
+            row[l] = part[fixed, l] + (mixed if mixed < totals[l] else totals[l])
+
+
+@njit(cache=True, nogil=True)
+def min_marginals_pn(theta, indptr, beta, beta_max, out):
+    """Minima with one label fixed, laid out like theta. O(k L), the best two labels written out as in `minimise_pn`."""
     size, k = theta.shape[1], longest(indptr)
     totals, count = np.empty(size), np.empty(size, np.int64)
     own, lows = np.empty(k, np.int64), np.empty(k)
@@ -121,9 +166,8 @@ def min_marginals_pn(theta, indptr, beta, beta_max, member, out):
                 small, where, next_small = regret, i, small
             elif regret < next_small:
                 next_small = regret
-        first, last = (member[m], member[m] + 1) if len(member) else (0, k)
-        for i in range(first, last):
-            row = out[m if len(member) else lo + i]
+        for i in range(k):
+            row = out[lo + i]
             rest = free - lows[i] if free < np.inf else np.inf
             change = np.inf if k == 1 else (next_small if where == i else small)
             for l in range(size):

@@ -88,15 +88,15 @@ class PnPottsSlave(gm.SlaveSolver):
         from gmlearn_highorder._pn_numba import min_marginals_pn
 
         out = np.empty_like(theta)
-        min_marginals_pn(theta, block.indptr, *w, np.zeros(0, np.int64), out)
+        min_marginals_pn(theta, block.indptr, *w, out)
         return out
 
     def member_marginals(self, block: PnPotts, theta: np.ndarray, w: Any, member: np.ndarray) -> np.ndarray:
         """Min-marginals (M, L) of one member of each clique, `member` (M,) by its place in the clique."""
-        from gmlearn_highorder._pn_numba import min_marginals_pn
+        from gmlearn_highorder._pn_numba import member_marginals_pn
 
         out = np.empty((len(block), theta.shape[1]))
-        min_marginals_pn(theta, block.indptr, *w, member, out)
+        member_marginals_pn(theta, block.indptr, *w, member, out)
         return out
 
     def log_partition(self, block: PnPotts, theta: np.ndarray, w: Any,

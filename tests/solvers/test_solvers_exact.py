@@ -149,7 +149,8 @@ def test_chain_moves_are_exact_on_a_chain(seed):
     rng = np.random.default_rng(seed)
     crf = gm.CRF(6, 3).add_unary(rng.normal(size=(6, 3)))
     crf.add(gm.Potts(np.stack([np.arange(5), np.arange(1, 6)], 1), rng.normal(size=5)))
-    x = Polisher(problem_of(crf, {})).chain_icm(np.zeros(6, np.int64))
+    x, movable = Polisher(problem_of(crf, {})).chain_icm(np.zeros(6, np.int64))
+    assert not movable.any()
     assert crf.energy(x) == pytest.approx(minimum(crf)[0])
 
 
@@ -158,16 +159,17 @@ def test_chain_moves_look_at_the_clock_between_parts(monkeypatch):
     crf = gm.CRF(36, 3).add_unary(rng.normal(size=(36, 3)))
     crf.add(gm.Potts(gm.grid_edges(6, 6), rng.random(60)))
     polisher, start = Polisher(problem_of(crf, {})), rng.integers(0, 3, 36)
-    whole = polisher.chain_icm(start)
+    whole, _ = polisher.chain_icm(start)
     assert polisher._parts() == [0, 12]
     monkeypatch.setattr("gmlearn.solvers.polish.PART", 100.0)
     parts = polisher._parts()
     assert parts[0] == 0 and parts[-1] == 12 and len(parts) > 4 and (np.diff(parts) > 0).all()
-    assert np.array_equal(polisher.chain_icm(start), whole)
+    assert np.array_equal(polisher.chain_icm(start)[0], whole)
     looks = iter([False, True])
-    early = polisher.chain_icm(start, deadline=lambda: next(looks))
+    early, movable = polisher.chain_icm(start, deadline=lambda: next(looks))
+    assert movable.all()
     assert crf.energy(whole) < crf.energy(early) < crf.energy(start)
-    assert np.array_equal(polisher.chain_icm(start, deadline=lambda: True), start)
+    assert np.array_equal(polisher.chain_icm(start, deadline=lambda: True)[0], start)
 
 
 def test_no_time_no_polishing():
