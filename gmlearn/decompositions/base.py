@@ -70,8 +70,8 @@ class Slaves:
 
     @cached_property
     def short_coords(self) -> np.ndarray:
-        """`coords` in 32 bits, where they fit: these passes wait for memory, not for the processor."""
-        return self.coords.astype(np.int32) if self.n_coords < 2**31 else self.coords
+        """`coords` in 32 bits, where they fit: these passes wait for memory, not for the processor. No sign, no test for one."""
+        return self.coords.astype(np.uint32) if self.n_coords < 2**32 else self.coords
 
     @property
     def exact(self) -> bool:

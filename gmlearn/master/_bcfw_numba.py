@@ -22,31 +22,30 @@ def batch_step(indptr, coords, loose, base, theta, ind, value, cost, y, mean, in
     later ones: the gap is that of the present costs, so that every step is a descent.
     """
     for m in range(len(indptr) - 1):
+        part = slice(indptr[m], indptr[m + 1])
+        to, at, where, level, costs, freedom = ind[part], y[part], coords[part], base[part], theta[part], loose[part]
         gap, quadratic, vertex = cost[m], 0.0, value[m]
-        for i in range(indptr[m], indptr[m + 1]):
-            move = ind[i] - y[i]
+        for i in range(len(to)):
+            move = to[i] - at[i]
             # selections: a forbidden label costs inf and does not move; branches would be mispredicted
-            paid = theta[i] if ind[i] > 0.0 else 0.0
-            now = base[i] + inverse * (y[i] - mean[coords[i]]) if move != 0.0 else 0.0
-            vertex -= paid * ind[i]
+            paid = costs[i] if to[i] > 0.0 else 0.0
+            now = level[i] + inverse * (at[i] - mean[where[i]]) if move != 0.0 else 0.0
+            vertex -= paid * to[i]
             gap -= now * move
-            quadratic += move * move * loose[i]
-        gap -= vertex
-        quadratic *= inverse
-        if gap <= 0.0:
-            continue
-        gamma = 1.0 if quadratic <= gap else gap / quadratic
-        for i in range(indptr[m], indptr[m + 1]):
-            move = gamma * (ind[i] - y[i])
-            y[i] += move
-            mean[coords[i]] += move * (1.0 - loose[i])
+            quadratic += move * move * freedom[i]
+        gamma = min(1.0, max(gap - vertex, 0.0) / max(inverse * quadratic, 1e-300))
+        for i in range(len(to)):
+            move = gamma * (to[i] - at[i])
+            at[i] += move
+            mean[where[i]] += move * (1.0 - freedom[i])
         cost[m] += gamma * (vertex - cost[m])
 
 
 @njit(cache=True, nogil=True)
-def move_centre(coords, slots, y, mean, inverse, centre, base):
-    """centre += (y - mean) / c, and `base` with it."""
+def move_centre(coords, slots, y, mean, inverse, rate, centre, average, base):
+    """centre += (y - mean) / c, and `base` with it; `average` follows the centre."""
     for i in range(len(coords)):
-        step = inverse * (y[i] - mean[coords[i]])
-        centre[slots[i]] += step
+        step, slot = inverse * (y[i] - mean[coords[i]]), slots[i]
+        centre[slot] += step
+        average[slot] += rate * (centre[slot] - average[slot])
         base[i] += step

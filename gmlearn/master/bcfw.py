@@ -3,7 +3,7 @@ r"""Block-coordinate Frank-Wolfe on the proximal dual: needs nothing but slave m
 Each proximal step :math:`\max_\lambda D(\lambda) - \frac c2 |\lambda - \bar\lambda|^2` has the dual
 :math:`\min_y \sum_i \langle \bar\theta_i, y_i\rangle + h_i(y_i) + \frac1{2c}|y - \mathrm{mean}(y)|^2` over the slaves' hulls,
 with :math:`\lambda = \bar\lambda + (y - \mathrm{mean}(y))/c`. Batches of slaves are minimised at once, and then move one after
-the other, each by its own exact line search.
+the other, each by its own exact line search. The bound is evaluated at a running average of the centres, which swing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
 
 
 def large_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
-    """All slaves that share coordinates, as few batches: colours are joined until a batch has a third of its group.
+    """All slaves that share coordinates, as few batches: colours are joined until a batch has half of its group.
 
     Frank-Wolfe steps need no independence (see `batch_step`), only directions that are not too stale.
     """
@@ -53,7 +53,7 @@ def large_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
             continue  # alone on all its coordinates: nothing to agree on
         joined: list[list[np.ndarray]] = [[]]
         for colour in group.colours:
-            if 3 * sum(map(len, joined[-1])) >= group.n:
+            if 2 * sum(map(len, joined[-1])) >= group.n:
                 joined.append([])
             joined[-1].append(colour)
         batches += [Batch(dual, w, number, np.sort(np.concatenate(part))) for part in joined]
@@ -64,7 +64,11 @@ class Mixture:
     """Where the slaves stand between their minimisers: arrays over the dual variables that move, batch after batch.
 
     y : the mixture.   base : unary share + proximal centre.   cost : h(y) of each subproblem.   mean (n_coords,) : of all y.
+    centre, average (D,) : the proximal centre and its running average, over all dual variables.
     """
+
+    #: share of the present centre in the average
+    rate = 0.5
 
     def __init__(self, dual: Dual, w: Mapping[str, np.ndarray], first: Round):
         self.dual, self.batches = dual, large_batches(dual, w)
@@ -74,20 +78,20 @@ class Mixture:
         self.where = [slice(int(e) - len(p), int(e)) for e, p in zip(ends, parts)]
         self.coords = dual.slaves.short_coords[self.slots]
         self.loose = 1.0 - 1.0 / dual.slaves.count[self.coords]
-        self.centre, self.mean = dual.lam.copy(), first.mean.copy()
+        self.centre, self.average, self.mean = dual.lam.copy(), dual.lam.copy(), first.mean.copy()
         self.y, self.theta = first.ind[self.slots], np.empty(len(self.slots))
         self.set_base()
         self.cost = [value - np.bincount(b.group.owner, np.where(ind > 0, theta, 0.0) * ind, b.group.n)
-                     for b, (theta, ind, value) in zip(self.batches, self.vertices(first, self.base))]
+                     for b, (theta, ind, value) in zip(self.batches, self.vertices(first, dual.lam))]
 
     def set_base(self) -> None:
         """The costs at the proximal centre, freed of what rounding has left of its sums."""
-        self.centre = self.dual.centred(self.centre)
+        self.centre, self.average = self.dual.centred(self.centre), self.dual.centred(self.average)
         self.base = (self.dual.share + self.centre)[self.slots]
 
-    def vertices(self, current: Round, theta: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """(theta, ind, value) of each batch in a round at the costs `theta`."""
-        ind = current.ind[self.slots]
+    def vertices(self, current: Round, lam: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """(theta, ind, value) of each batch in a round at the multipliers `lam` (D,)."""
+        theta, ind = (self.dual.share + lam)[self.slots], current.ind[self.slots]
         for batch, where in zip(self.batches, self.where):
             yield theta[where], ind[where], current.results[batch.number].value[batch.chosen]
 
@@ -106,9 +110,9 @@ class Mixture:
         from gmlearn.master._bcfw_numba import batch_step, move_centre
 
         for batch, where, cost, (theta, ind, value) in zip(self.batches, self.where, self.cost, vertices):
-            batch_step(batch.indptr, self.coords[where], self.loose[where], self.base[where], theta, ind, value, cost, self.y[where],
-                       self.mean, inverse)
-        move_centre(self.coords, self.slots, self.y, self.mean, inverse, self.centre, self.base)
+            batch_step(batch.indptr, self.coords[where], self.loose[where], self.base[where], theta, ind, value, cost,
+                       self.y[where], self.mean, inverse)
+        move_centre(self.coords, self.slots, self.y, self.mean, inverse, self.rate, self.centre, self.average, self.base)
 
 
 def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, passes: int = 4) -> Iterator[Round]:
@@ -128,15 +132,15 @@ def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, 
     best = first.bound
     for k in count(1):
         if k > 1:
-            mixture.step(mixture.vertices(current, mixture.base.copy()), inverse)
+            mixture.step(mixture.vertices(current, mixture.average), inverse)
         for _ in range(passes):
             mixture.step(mixture.minimise(inverse), inverse)
         if k % 8 == 0:
             mixture.set_base()
-        current = dual.round(mixture.centre)
+        current = dual.round(mixture.average)
         if current.bound > best:
             best = current.bound
-            dual.lam = mixture.centre.copy()
+            dual.lam = mixture.average.copy()
             inverse *= 1.2
         else:
             inverse *= 0.6

@@ -205,9 +205,7 @@ class FreeGroup(SlaveGroup):
         value = np.minimum.reduceat(theta, self.ptr[:-1]) if self.n else np.zeros(0)
         hit = np.flatnonzero(theta == np.repeat(value, np.diff(self.ptr)))
         first = hit[np.searchsorted(hit, self.ptr[:-1])] if self.n else hit
-        ind = np.zeros(len(theta))
-        ind[first] = 1.0
-        return SlaveResult(ind, value, first - self.ptr[:-1])
+        return SlaveResult(None, value, first - self.ptr[:-1], first, len(theta))
 
     def features(self, result: SlaveResult) -> Features:
         return {}

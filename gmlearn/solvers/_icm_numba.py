@@ -15,7 +15,7 @@ def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, 
     for i in range(adj_ptr[v], adj_ptr[v + 1]):
         slot = adj_slot[i]
         f = owner[slot]
-        if f == skip_a or f == skip_b:
+        if f == skip_a or f == skip_b:  # noqa: SIM109, building a tuple costs more than the rest
             continue
         position, lo, hi = start[f], indptr[f], indptr[f + 1]
         if hi - lo == 2:
