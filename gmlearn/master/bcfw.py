@@ -16,6 +16,10 @@ import numpy as np
 from gmlearn.master.dual import Dual, Round
 
 
+#: share of the first proximal step below which a step counts as tiny, and the most passes that one may get
+SMALLEST, MOST_PASSES = 1e-3, 16
+
+
 class Batch:
     """Some subproblems of one group, minimised at the same time.
 
@@ -106,12 +110,17 @@ class Mixture:
             yield theta, r.ind, r.value
 
     def step(self, vertices: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], inverse: float) -> None:
-        """Move every batch towards its vertices; then the proximal centre moves to where that led."""
-        from gmlearn.master._bcfw_numba import batch_step, move_centre
+        """Move every batch towards its vertices."""
+        from gmlearn.master._bcfw_numba import batch_step
 
         for batch, where, cost, (theta, ind, value) in zip(self.batches, self.where, self.cost, vertices):
             batch_step(batch.indptr, self.coords[where], self.loose[where], self.base[where], theta, ind, value, cost,
                        self.y[where], self.mean, inverse)
+
+    def move_centre(self, inverse: float) -> None:
+        """The next proximal step begins where this one led."""
+        from gmlearn.master._bcfw_numba import move_centre
+
         move_centre(self.coords, self.slots, self.y, self.mean, inverse, self.rate, self.centre, self.average, self.base)
 
 
@@ -120,21 +129,24 @@ def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, 
 
     Parameters
     ----------
-    reach : the first proximal step moves multipliers by about `reach` times the typical cost; adapted by success.
+    reach : the first proximal step moves multipliers by about `reach` times the typical cost; adapted by success. Where that
+        makes it tiny the steps were solved too roughly: each then gets twice as many passes, and starts from the first size again.
     passes : passes over all slaves between two evaluations of the bound, whose minimisers serve as one more.
     """
     first = current = dual.round()
     yield first
     if not np.isfinite(first.bound):
         return
-    inverse = reach * dual.cost_scale(first)  # 1/c
-    mixture = Mixture(dual, w, first)
-    best = first.bound
+    inverse = full = reach * dual.cost_scale(first)  # 1/c
+    mixture, inner, best = Mixture(dual, w, first), 1, first.bound
     for k in count(1):
         if k > 1:
             mixture.step(mixture.vertices(current, mixture.average), inverse)
-        for _ in range(passes):
+        for p in range(max(passes, inner)):
+            if p % inner == 0:
+                mixture.move_centre(inverse)
             mixture.step(mixture.minimise(inverse), inverse)
+        mixture.move_centre(inverse)
         if k % 8 == 0:
             mixture.set_base()
         current = dual.round(mixture.average)
@@ -142,8 +154,10 @@ def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, 
             best = current.bound
             dual.lam = mixture.average.copy()
             inverse *= 1.2
-        else:
+        elif inverse > SMALLEST * full:
             inverse *= 0.6
+        else:
+            inverse, inner = full, min(2 * inner, MOST_PASSES)
         yield current
         if current.disagreement == 0.0:
             return

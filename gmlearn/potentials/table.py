@@ -73,16 +73,6 @@ class Table(Block):
     def pairwise(self, w: Weights) -> PairwiseForm:
         return PairwiseForm(self.values, self.start, self.shapes[:, 1], np.ones(len(self)))
 
-    def compact(self) -> Table:
-        """The same cliques without table entries that no clique reads."""
-        if len(self) == 0:
-            return self
-        size = self.shapes.prod(axis=1)
-        where = np.repeat(self.start - (np.cumsum(size) - size), size) + np.arange(size.sum())
-        part: Table = self.take(np.arange(len(self)))  # type: ignore[assignment]
-        part.values, part.start = self.values[where], np.cumsum(size) - size
-        return part
-
 
 def Pairwise(edges: Any, weight: str | None = None, symmetric: bool = True, table: Any = None, contrast: Any = None) -> Block:
     """Edges with a table of label pairs: learnt and shared (`weight`), or fixed (`table`, shared or one for each edge).

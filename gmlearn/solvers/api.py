@@ -24,7 +24,7 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     weights : mapping name -> array for its weight segments; None if it has none.
     solver : a registered name (see ``gmlearn plugins``) or a `MapSolver`.
     time_limit : seconds; honoured within one round of the solver.
-    max_iter : rounds; None for the solver's own default.
+    max_iter : rounds; None for the solver's own default or, with a time limit, as many as fit into that.
     tol : absolute gap below which the answer counts as optimal.
     decomposition : name or object, for the solvers that use dual decomposition.
     initial : labels (V,) to start from.

@@ -99,8 +99,10 @@ class Problem:
         return self.gap <= self.options.tol + 1e-12 * abs(self.energy)
 
     def stop(self, max_iter: int | None = None) -> bool:
-        """Should a solver end: proved, out of time, or out of rounds?"""
-        limit = max_iter if self.options.max_iter is None else self.options.max_iter
+        """Should a solver end: proved, out of time, or out of rounds (its own limit only where the user gave none at all)?"""
+        limit = self.options.max_iter
+        if limit is None and self.options.time_limit is None:
+            limit = max_iter
         return self.closed or self.time_left <= 0 or (limit is not None and self.iterations >= limit)
 
     def result(self, solver: str) -> Result:

@@ -203,3 +203,15 @@ def test_the_subgradient_master_ends_when_all_slaves_agree():
     dual = gm.Dual(gm.decompose(crf, "per-clique"), {})
     assert len(list(itertools.islice(ascend_subgradient(dual, Constant(0.1)), 100))) == 1
     assert len(list(itertools.islice(ascend_bcfw(gm.Dual(gm.decompose(crf, "per-clique"), {}), {}), 100))) <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bcfw_does_not_get_stuck_where_its_steps_become_tiny(seed):
+    """Without more passes for each proximal step it stays about 1e-3 below the bound of the linear program."""
+    rng = np.random.default_rng(seed)
+    crf = gm.CRF(60, 3).add_unary(rng.normal(size=(60, 3)))
+    crf.add(gm.Table(np.array([rng.choice(60, 3, replace=False) for _ in range(72)]), 4 * rng.normal(size=(72, 3, 3, 3))))
+    dual = gm.Dual(gm.decompose(crf, "per-clique"), {})
+    best = max(current.bound for current in itertools.islice(ascend_bcfw(dual, {}, passes=1), 600))
+    optimum = gm.solve(crf, solver="lp").bound
+    assert optimum - 4e-4 * abs(optimum) < best <= optimum + 1e-6

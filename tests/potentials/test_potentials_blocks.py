@@ -105,15 +105,6 @@ def test_tables_keep_inf_exact():
     assert crf.energy([0, 1, 1]) == INF and crf.energy([0, 0, 1]) == 0.0
 
 
-def test_tables_without_unread_entries():
-    rng = np.random.default_rng(0)
-    crf = gm.CRF([2, 3, 2, 3])
-    block = crf.add(gm.Table([[0, 1], [1, 2], [0, 3]], [rng.normal(size=s) for s in ((2, 3), (3, 2), (2, 3))]))
-    part = block.take([2, 0]).compact()
-    assert len(part.values) == 12
-    assert np.allclose(part.table({}), block.table({})[[2, 0]])
-
-
 def test_take_repeats_and_reorders():
     crf = gm.CRF(4, 3)
     block = crf.add(gm.Potts([[0, 1], [1, 2], [2, 3]], [1.0, 2.0, 3.0]))

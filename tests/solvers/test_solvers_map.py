@@ -160,6 +160,17 @@ def test_the_time_limit_is_honoured_within_a_round(hard_grid, solver):
         assert r.bound > -np.inf and r.bound <= r.energy
 
 
+@pytest.mark.parametrize("solver", ["bcfw", "dual-subgradient"])
+def test_a_time_limit_replaces_the_solvers_own_limit_of_rounds(solver):
+    crf = frustrated_cycle(5)
+    crf.add_unary(np.random.default_rng(0).normal(size=(5, 2)) / 10)
+    own = gm.solve(crf, solver=solver)
+    assert own.status == gm.Status.BOUND
+    longer = gm.solve(crf, solver=solver, time_limit=4 * own.seconds + 0.2)
+    assert longer.status == gm.Status.TIME_LIMIT and longer.history.iteration[-1] > own.history.iteration[-1]
+    assert gm.solve(crf, solver=solver, time_limit=30.0, max_iter=3).history.iteration[-1] == 3
+
+
 def test_the_time_limit_of_enumeration_and_elimination():
     rng = np.random.default_rng(0)
     crf = gm.CRF(12, 3).add_unary(rng.normal(size=(12, 3)))
