@@ -15,7 +15,6 @@ import numpy as np
 
 from gmlearn.master.dual import Dual, Round
 
-
 #: share of the first proximal step below which a step counts as tiny, and the most passes that one may get
 SMALLEST, MOST_PASSES = 1e-3, 16
 
