@@ -35,7 +35,7 @@ def add_commands(commands: Any, **options: Any) -> None:
     parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
     parser.add_argument("--solver", metavar="NAME", default="auto", help="a registered solver (default: auto)")
     parser.add_argument("--time-limit", metavar="S", type=float, help="seconds for the search (default: none)")
-    parser.add_argument("--max-iter", metavar="N", type=int, help="rounds (default: the solver's own, or what the time limit allows)")
+    parser.add_argument("--max-iter", metavar="N", type=int, help="rounds (default: its own, or what the time limit allows)")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)")
     parser.add_argument("--out", metavar="LABELS.json", help="also write the answer, with all labels, to this file")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")

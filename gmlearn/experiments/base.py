@@ -6,7 +6,7 @@ import contextlib
 import json
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,14 +90,23 @@ class Run:
         """A number (or list, or mapping) for ``result.json``."""
         self.values[key] = value
 
-    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """A table for ``table.md`` and the report; floats are shown with four significant digits."""
+    def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+        """A table for ``table.md`` and the report; floats are shown with four significant digits. Returns the rows.
+
+        `rows` may be a generator that computes them one by one: after Ctrl-C the report has those that were finished.
+        """
         width = len(header)
+        kept: list[list[Any]] = []
         for row in rows:
             if len(row) != width:
                 raise ValueError(f"table {title!r}: a row has {len(row)} cells, the header {width}")
-        self.tables.append((title, [str(h) for h in header], [list(r) for r in rows]))
+            if not kept:
+                self.tables.append((title, [str(h) for h in header], kept))
+            kept.append(list(row))
+        if not kept:
+            self.tables.append((title, [str(h) for h in header], kept))
         self.timings.append((title, time.perf_counter() - self.started))
+        return kept
 
     def figure(self, filename: str, figure: Any, caption: str) -> None:
         """Save a matplotlib figure as a PNG in the output folder and close it."""

@@ -30,6 +30,15 @@ def interrupt_late(run: gm.Run) -> None:
     raise KeyboardInterrupt
 
 
+def interrupt_within(run: gm.Run) -> None:
+    def rows():
+        yield [1]
+        yield [2]
+        raise KeyboardInterrupt
+
+    run.table("Squares", ["a"], rows())
+
+
 def interrupt_early(run: gm.Run) -> None:
     raise KeyboardInterrupt
 
@@ -44,6 +53,7 @@ def need_data(run: gm.Run) -> None:
 
 
 EXPERIMENTS = [gm.Experiment("test-report", "writes everything", report), gm.Experiment("test-late", "stops late", interrupt_late),
+               gm.Experiment("test-within", "stops within a table", interrupt_within),
                gm.Experiment("test-early", "stops early", interrupt_early), gm.Experiment("test-fail", "fails", fail),
                gm.Experiment("test-data", "reads data", need_data, data="Expected horses/all.npz; published by its authors.")]
 
@@ -135,6 +145,12 @@ def test_interrupt_keeps_what_was_finished_apart(tmp_path, capsys):
     assert names(tmp_path / "out") == ["interrupted/report.html", "interrupted/result.json", "interrupted/table.md"]
     assert "First part" in said.out and "out/interrupted" in said.err
     assert "Interrupted" in (tmp_path / "out/interrupted/table.md").read_text()
+
+
+def test_interrupt_within_a_table_keeps_the_rows_that_were_finished(tmp_path, capsys):
+    assert main(["run", "test-within", "--out", "out", "--json"]) == 130
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    assert tables == [{"title": "Squares", "header": ["a"], "rows": [[1], [2]]}]
 
 
 def test_interrupt_with_nothing_finished_leaves_nothing(tmp_path, capsys):
