@@ -9,14 +9,12 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
-from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.exact import QUICK, ascend, finish, finish_near_the_bound, prune
 from gmlearn.solvers.neighbourhood import search_neighbourhoods
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tree import is_forest
 
-#: without a time limit the exact finish is tried only on remainders that take about a second
-QUICK = {"max_table": 2.0 ** 20, "max_total": 2.0 ** 24, "max_entries": 2.0e4}
 PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 30, "max_entries": 3.0e5}
 WIDE = {"max_table": PATIENT["max_table"], "max_total": PATIENT["max_total"]}
 #: seconds that the exact finish may take when no time limit is given
@@ -57,10 +55,18 @@ class Auto(MapSolver):
             self._finish(problem, dual, in_reach)
 
     def _finish(self, problem: Problem, dual: Dual, in_reach: bool) -> None:
-        """Look for better labellings, prune with them, solve what is left exactly if it is small, else look on."""
+        """An exact finish where the relaxation is nearly tight, else a search; without a time limit, a short one."""
         unlimited = problem.options.time_limit is None
         if unlimited:
             problem.options.time_limit = problem.elapsed + QUICK_SECONDS
+        finish_near_the_bound(problem, dual, **QUICK)
+        if not problem.closed:
+            self._search(problem, dual, in_reach, unlimited)
+        if unlimited:
+            problem.options.time_limit = None
+
+    def _search(self, problem: Problem, dual: Dual, in_reach: bool, unlimited: bool) -> None:
+        """Look for better labellings, prune with them, solve what is left exactly if it is small, else look on."""
         graph = FactorGraph.of(problem.crf, problem.w)
         moves = int(min(1e6, 3e8 / max(1, len(graph.unary))))
         tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.1) * problem.time_left)
@@ -70,9 +76,7 @@ class Auto(MapSolver):
         if allowed is None:
             allowed = np.isfinite(graph.unary)
         finish(problem, allowed, **(QUICK if unlimited else PATIENT))
-        if unlimited:
-            problem.options.time_limit = None
-        elif not problem.closed:
+        if not (unlimited or problem.closed):
             search_neighbourhoods(problem, graph, allowed, problem.time_left)
 
     def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:

@@ -18,6 +18,9 @@ from gmlearn.solvers.srmp import run_srmp, srmp_suits
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages, run_messages, trws_refuses
 
+#: limits of an exact finish that takes about a second
+QUICK = {"max_table": 2.0 ** 20, "max_total": 2.0 ** 24, "max_entries": 2.0e4}
+
 
 def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMessages) -> Dual:
     """The TRW-S state (after one more sweep) as multipliers of the chain slaves, without loss of bound.
@@ -75,32 +78,55 @@ def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual
         dual = Dual(slaves, problem.w)
     if not problem.stop():
         drive(problem, dual.slaves, ascend_bcfw(dual, problem.w), max_iter=1000, decode_every=8, polisher=polisher,
-              stall=(10, patience))
+              stall=(25, patience))
     problem.options.time_limit = hold
     return dual if settled is None or dual.round().bound >= settled.round().bound else settled
 
 
-def prune(problem: Problem, dual: Dual) -> np.ndarray | None:
-    """bool (n_coords,): labels that a better labelling may still use; None if the slaves cannot tell."""
-    if problem.labels is None or not np.isfinite(problem.energy):
-        return None
-    reduced = dual.min_marginals()
+def prune(problem: Problem, dual: Dual, ceiling: float | None = None) -> np.ndarray | None:
+    """bool (n_coords,): labels that a labelling of energy <= `ceiling` (the best known one) may use; None if slaves cannot tell."""
+    top = problem.energy if ceiling is None else ceiling
+    reduced = dual.min_marginals() if np.isfinite(top) else None
     if reduced is None:
         return None
     bound = dual.round().bound
-    allowed = bound + reduced <= problem.energy + 1e-9 * max(1.0, abs(problem.energy))
-    allowed[problem.crf.offsets[:-1] + problem.labels] = True
+    allowed = bound + reduced <= top + 1e-9 * max(1.0, abs(top))
+    if ceiling is None:
+        allowed[problem.crf.offsets[:-1] + problem.labels] = True
     return allowed & np.isfinite(dual.slaves.unary(problem.w))
 
 
-def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: float, max_entries: float) -> None:
-    """Solve the model on the allowed labels exactly, by elimination or by HiGHS, if it is small enough."""
+def finish_near_the_bound(problem: Problem, dual: Dual, max_table: float, max_total: float, max_entries: float) -> None:
+    """Prune and solve as if a labelling just above the bound were known.
+
+    Where the relaxation is tight very little is left, which gives the optimum even if no good labelling could be decoded; where
+    nothing is found, no labelling is that good, and the bound may rise.
+    """
+    room = problem.gap if np.isfinite(problem.gap) else max(1.0, abs(problem.bound))
+    ceiling, hold, notes = problem.bound + 1e-3 * room, problem.options.time_limit, list(problem.notes)
+    allowed = prune(problem, dual, ceiling)
+    if allowed is None:
+        return
+    if hold is not None:
+        problem.options.time_limit = problem.elapsed + 0.1 * max(problem.time_left, 0.0)
+    finish(problem, allowed, max_table, max_total, max_entries, ceiling)
+    problem.options.time_limit = hold
+    if not problem.closed:
+        problem.notes = notes
+
+
+def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: float, max_entries: float,
+           ceiling: float = np.inf) -> None:
+    """Solve the model on the allowed labels exactly, by elimination or by HiGHS, if it is small enough.
+
+    ceiling : labellings up to this energy, or the best known one, use allowed labels only.
+    """
     crf = problem.crf
     graph = FactorGraph.of(crf, problem.w)
     labels = [np.flatnonzero(allowed[crf.offsets[v]:crf.offsets[v + 1]]) for v in range(crf.n_vars)]
     domain = np.array([len(a) for a in labels])
-    if (domain == 0).any():  # no labelling within the allowed ones: the incumbent is optimal
-        problem.raise_bound(problem.energy)
+    if (domain == 0).any():  # no labelling within the allowed ones
+        problem.raise_bound(min(problem.energy, ceiling))
         return
     left = int((domain > 1).sum())
     order = elimination_order(graph, domain, max_table, max_total)
@@ -109,18 +135,18 @@ def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: f
         if answer is not None:
             problem.notes.append(f"elimination of the {left} variables that pruning left")
             problem.offer(answer[0], "elimination")
-            problem.raise_bound(problem.energy)
+            problem.raise_bound(min(problem.energy, ceiling))
         return
     sizes = np.multiply.reduceat(domain[graph.scope].astype(float), graph.indptr[:-1]) if graph.n_factors else np.zeros(0)
     if sizes.sum() > max_entries:
         problem.notes.append(f"{left} variables and {sizes.sum():.3g} table entries left after pruning: too many for HiGHS")
         return
     problem.notes.append(f"HiGHS on the {left} variables that pruning left")
-    integer_program(problem, graph, allowed)
+    integer_program(problem, graph, allowed, ceiling)
 
 
-def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -> None:
-    """HiGHS's branch and bound on the allowed labels; only the labels' columns are integer."""
+def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray, ceiling: float = np.inf) -> None:
+    """HiGHS's branch and bound on the allowed labels; only the labels' columns are integer. ceiling : see `finish`."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     polytope = LocalPolytope.of(graph, allowed)
@@ -133,12 +159,10 @@ def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -
                   constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right))
     if answer.x is not None:
         problem.offer(labels_from_marginals(problem.crf, polytope, answer.x), "HiGHS")
-    if answer.status == 0:
-        problem.raise_bound(problem.energy)
-    elif answer.status == 2:  # nothing better within the allowed labels, or no labelling at all
-        problem.raise_bound(problem.energy if np.isfinite(problem.energy) else np.inf)
+    if answer.status in (0, 2):  # solved, or nothing within the allowed labels: nothing better, or no labelling at all
+        problem.raise_bound(min(problem.energy, ceiling))
     elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
-        problem.raise_bound(min(problem.energy, answer.mip_dual_bound + problem.crf.constant))
+        problem.raise_bound(min(problem.energy, ceiling, answer.mip_dual_bound + problem.crf.constant))
 
 
 class Exact(MapSolver):
@@ -152,6 +176,9 @@ class Exact(MapSolver):
 
     def run(self, problem: Problem) -> None:
         dual = ascend(problem, share=0.35, patience=1e-2)
+        if problem.closed or problem.time_left <= 0:
+            return
+        finish_near_the_bound(problem, dual, **QUICK)
         if problem.closed or problem.time_left <= 0:
             return
         graph = FactorGraph.of(problem.crf, problem.w)

@@ -11,7 +11,7 @@ from core_cases import KINDS, frustrated_cycle, labellings, minimum, random_mode
 import gmlearn as gm
 from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
-from gmlearn.solvers.exact import ascend, finish, prune
+from gmlearn.solvers.exact import ascend, finish, finish_near_the_bound, prune
 from gmlearn.solvers.neighbourhood import Neighbourhoods, conditioned, search_neighbourhoods
 from gmlearn.solvers.polish import BlockPolisher, Polisher
 from gmlearn.solvers.problem import Options, Problem
@@ -106,6 +106,26 @@ def test_both_finishes_prove_the_optimum(kind, limits):
         r = problem.result("finish")
         assert r.energy == pytest.approx(best)
         assert r.status == (gm.Status.OPTIMAL if np.isfinite(best) else gm.Status.INFEASIBLE)
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "mixed", "high-order", "hard", "constant"])
+@pytest.mark.parametrize("limits", [{"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
+                                    {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0}], ids=["HiGHS", "elimination"])
+def test_a_finish_near_the_bound_is_right_whether_it_finds_a_labelling_or_not(kind, limits):
+    found = raised = 0
+    for seed in range(12):
+        crf, w = random_model(np.random.default_rng(seed), kind, coarse=seed % 2 == 1)
+        problem = problem_of(crf, w, max_iter=1 + seed % 3)
+        dual, best = ascend(problem), minimum(crf, w)[0]
+        problem.labels, problem.energy, before = None, np.inf, problem.bound  # as if nothing had been decoded
+        if not np.isfinite(before):
+            continue
+        finish_near_the_bound(problem, dual, **limits)
+        assert problem.bound <= best + 1e-7 <= problem.energy + 2e-7
+        raised += problem.bound > before
+        found += problem.closed
+        assert not problem.closed or problem.energy == pytest.approx(best)
+    assert found + raised > 0
 
 
 def test_what_is_too_large_to_finish_says_so():
