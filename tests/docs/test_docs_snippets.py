@@ -36,7 +36,7 @@ def test_code_of_a_page_runs(path, tmp_path, monkeypatch):
 def test_the_readme_keeps_its_promises(tmp_path, monkeypatch):
     """The tour: a high-order model with a proof, a slave solver that passes the kit and is chosen, hidden labels; in 20 lines."""
     monkeypatch.chdir(tmp_path)
-    (tour,) = docs_code.python_of(README)
+    tour, own = docs_code.python_of(README)
     names: dict = {"__name__": "documentation"}
     docs_code.assert_same_output(docs_code.promised(tour), docs_code.run(tour, names))
     assert names["answer"].status == "optimal"
@@ -49,7 +49,15 @@ def test_the_readme_keeps_its_promises(tmp_path, monkeypatch):
     gm.testing.check(solver)
     slaves = gm.decompose(names["sample"].crf, "per-clique")
     assert "edge-tables" in {group.solver.name for group in slaves.groups}
-    assert sum(bool(line.strip()) and not line.startswith("#") for line in tour.splitlines()) == 20
+    assert lines_of(tour) == 20
+    docs_code.assert_same_output(docs_code.promised(own), docs_code.run(own, names))
+    assert all(x[:8].sum() % 2 == x[4:].sum() % 2 == 0 for x in names["even"]) and names["model"].weights["parity"] > 0
+    assert lines_of(own) <= 30
+
+
+def lines_of(code):
+    """Lines of code, without comments and blank lines."""
+    return sum(bool(line.strip()) and not line.startswith("#") for line in code.splitlines())
 
 
 def test_the_long_tour_trains_a_better_decoder(tmp_path, monkeypatch):
