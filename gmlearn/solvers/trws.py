@@ -147,6 +147,12 @@ class BinaryGridMessages(GridMessages):
         return self.base + pass_binary(*self.differences, self.scale_straight, self.scale_slanted, self.gamma,
                                        self.table if forward else self.table_t, forward)
 
+    def sweep(self) -> float:
+        from gmlearn.solvers._trws_grid_numba import sweep_binary
+
+        return self.base + sweep_binary(*self.differences, self.scale_straight, self.scale_slanted, self.gamma, self.table,
+                                        self.table_t)
+
     def _write_out(self) -> None:
         """The messages of both labels, the smaller one 0."""
         for message, difference in zip((self.straight, self.slanted), self.differences[1:]):
