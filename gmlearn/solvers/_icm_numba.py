@@ -6,23 +6,38 @@ from numba import njit
 from gmlearn._utils._sorting_numba import counting_order
 
 
+@njit(cache=True, nogil=True)
+def neighbours(adj_slot, indptr, scope, stride):
+    """For each place in a clique, variable by variable: the clique; on an edge, the other variable and its stride, else -1."""
+    owner = np.empty(len(scope), np.int64)
+    for f in range(len(indptr) - 1):
+        owner[indptr[f]:indptr[f + 1]] = f
+    factor, other, step = np.empty(len(scope), np.int64), np.full(len(scope), -1), np.zeros(len(scope), np.int64)
+    for i in range(len(adj_slot)):
+        f = owner[adj_slot[i]]
+        factor[i] = f
+        if indptr[f + 1] - indptr[f] == 2:
+            j = indptr[f] + indptr[f + 1] - 1 - adj_slot[i]
+            other[i], step[i] = scope[j], stride[j]
+    return factor, other, step
+
+
 @njit(cache=True, nogil=True, inline="always")  # a call with so many arrays costs more than its work
-def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost):
+def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride,
+                start, scale, values, cost):
     """Costs of all labels of v with every other variable fixed, without the cliques skip_a and skip_b."""
     size = offsets[v + 1] - offsets[v]
     for a in range(size):
         cost[a] = unary[offsets[v] + a]
     for i in range(adj_ptr[v], adj_ptr[v + 1]):
-        slot = adj_slot[i]
-        f = owner[slot]
+        f = adj_factor[i]
         if f == skip_a or f == skip_b:  # noqa: SIM109, building a tuple costs more than the rest
             continue
-        position, lo, hi = start[f], indptr[f], indptr[f + 1]
-        if hi - lo == 2:
-            other = lo + hi - 1 - slot
-            position += x[scope[other]] * stride[other]
+        position, slot, u = start[f], adj_slot[i], adj_other[i]
+        if u >= 0:
+            position += x[u] * adj_step[i]
         else:
-            for j in range(lo, hi):
+            for j in range(indptr[f], indptr[f + 1]):
                 if j != slot:
                     position += x[scope[j]] * stride[j]
         strength, step = scale[f], stride[slot]
@@ -31,7 +46,8 @@ def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, owner, 
 
 
 @njit(cache=True, nogil=True)
-def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values):
+def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride, start, scale,
+              values):
     """Give each variable its best label; returns how many changed.
 
     dirty : bool (V,), variables whose surroundings changed since their last turn; only those are looked at.
@@ -45,7 +61,8 @@ def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope,
         if not dirty[v]:
             continue
         dirty[v] = False
-        conditional(v, -1, -1, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost)
+        conditional(v, -1, -1, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride, start,
+                    scale, values, cost)
         best = x[v]
         for a in range(offsets[v + 1] - offsets[v]):
             best = a if cost[a] < cost[best] else best
@@ -53,7 +70,7 @@ def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope,
             x[v] = best
             changed += 1
             for i in range(adj_ptr[v], adj_ptr[v + 1]):
-                f = owner[adj_slot[i]]
+                f = adj_factor[i]
                 for j in range(indptr[f], indptr[f + 1]):
                     dirty[scope[j]] = True
             dirty[v] = False
@@ -89,7 +106,7 @@ def lay_out_chains(ends, factor, chain, n_vars):
 
 @njit(cache=True, nogil=True)
 def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot,
-                owner, indptr, scope, stride, start, scale, values):
+                adj_factor, adj_other, adj_step, indptr, scope, stride, start, scale, values):
     """Re-optimise each of the chains begin:end exactly with everything else fixed; returns how many variables changed.
 
     Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where
@@ -115,8 +132,8 @@ def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, memb
             v = chain_var[lo + i]
             before = chain_factor[lo + i - 1] if i > 0 else -1
             after = chain_factor[lo + i] if i + 1 < n else -1
-            conditional(v, before, after, x, offsets, unary, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values,
-                        cost)
+            conditional(v, before, after, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope,
+                        stride, start, scale, values, cost)
             for a in range(offsets[v + 1] - offsets[v]):
                 h[i, a] = cost[a]
             if i > 0:
@@ -146,7 +163,7 @@ def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, memb
                 x[v] = best
                 changed += 1
                 for j in range(adj_ptr[v], adj_ptr[v + 1]):
-                    f = owner[adj_slot[j]]
+                    f = adj_factor[j]
                     for k in range(indptr[f], indptr[f + 1]):
                         for m in range(member_ptr[scope[k]], member_ptr[scope[k] + 1]):
                             if member[m] != c:

@@ -19,9 +19,11 @@ class Polisher:
     """Improves labellings of one model by ICM, and by chain-ICM where there are edges."""
 
     def __init__(self, problem: Problem):
-        self.graph = FactorGraph.of(problem.crf, problem.w)
-        g = self.graph
-        self._arrays = (g.offsets, g.unary, *g.adjacency, g.owner, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
+        from gmlearn.solvers._icm_numba import neighbours
+
+        self.graph = g = FactorGraph.of(problem.crf, problem.w)
+        around = neighbours(g.adjacency[1], g.indptr, g.scope, g.stride)
+        self._arrays = (g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
         self._chains: tuple[np.ndarray, ...] | None = None
 
     def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False, dirty: np.ndarray | None = None) -> np.ndarray:

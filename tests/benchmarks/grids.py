@@ -142,7 +142,7 @@ def main() -> None:
             crf = problem(name)
             best = LP.get(name) or gm.solve(crf, solver="bcfw" if name != "P1" else "trws", max_iter=400, time_limit=30).bound
             seconds, result = seconds_to_gap(crf, solver, best, gap, args.repeat)
-            print(f"{name} {solver}: dual gap {gap:g} in {seconds:.3f} s = {seconds / unit:.2f} units; energy {result.energy:.4f}, "
+            print(f"{name} {solver}: dual gap {gap:g} in {seconds:.4f} s = {seconds / unit:.2f} units; energy {result.energy:.4f}, "
                   f"{100 * (result.energy - best) / abs(best):.4f} % above the best bound {best:.4f}")
     for name, run in (("maxflow", lambda: compare_maxflow(args.repeat)), ("copy", lambda: compare_copy(args.repeat)),
                       ("first", first_call)):
