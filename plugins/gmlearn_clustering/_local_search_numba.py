@@ -16,6 +16,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+#: how much worse than the best a solution may be to be kicked further, just after an improvement
+_WORSE = 2e-3
+
 
 @numba.njit(cache=True, nogil=True)
 def _random_below(state, n):
@@ -295,8 +298,10 @@ def greedy(fee, alone, always, rows, columns, n_wanted):
 
 @numba.njit(cache=True, nogil=True)
 def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_size, thorough, seed):
-    """Descend from `is_open` (changed in place), then kick and descend `n_kicks` times, keeping what is no worse.
+    """Descend from `is_open` (changed in place), then kick and descend up to `n_kicks` times; the best set is kept.
 
+    A solution goes on to the next kick if it is no worse than the one before, or a little worse than the best; how much
+    shrinks as the number of kicks in vain, which ends the search, comes near `patience`.
     With `thorough` every candidate is looked at until none improves. Returns the cost of the final set.
     """
     problem = (fee, alone, always, rows, columns)
@@ -311,9 +316,10 @@ def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_
     tol = 1e-12 * max(1.0, _total(fee, is_open, cost))
     while _descend(candidates, problem, fixed_size, tol, state) and thorough:
         lack[:] = -np.inf
-    best = _total(fee, is_open, cost)
+    best = now = _total(fee, is_open, cost)
+    record = is_open.copy()
     kept = is_open.copy(), near.copy(), cost.copy(), place.copy(), loss.copy(), lack.copy()
-    in_vain = 0
+    in_vain, worse = 0, _WORSE * best
     for _ in range(n_kicks):
         if in_vain == patience:
             break
@@ -322,11 +328,13 @@ def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_
         _descend(candidates, problem, fixed_size, tol, state)
         total = _total(fee, is_open, cost)
         if total < best - tol:
-            in_vain = 0
-        if total <= best + tol:
-            best = min(best, total)
+            in_vain, best = 0, total
+            record[:] = is_open
+        if total <= now + tol or total <= best + worse * (1.0 - in_vain / patience):
+            now = total
             kept[0][:], kept[1][:], kept[2][:], kept[3][:], kept[4][:], kept[5][:] = is_open, near, cost, place, loss, lack
         else:
             is_open[:], near[:], cost[:], place[:], loss[:], lack[:] = kept
             _list_members(is_open, members, slot)
+    is_open[:] = record
     return best

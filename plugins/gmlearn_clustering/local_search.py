@@ -85,13 +85,13 @@ def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, 
     large = problem.n_points > _SMALL
     n_rounds = 40 + problem.n_points // 10
     brief = n_kicks is not None and n_kicks < n_rounds  # a short search does not repay good prices or a second core
-    done, stage, best, seen = 0, 0, np.inf, np.zeros(problem.n_points, dtype=bool)
+    done, stage, best, price, seen = 0, 0, np.inf, None, np.zeros(problem.n_points, dtype=bool)
     while done < n_kicks if n_kicks is not None else large or stage == 0:
         cost = kernels.search(*problem.arrays, is_open, 0, 0, False, False, seed)
         if n_kicks is None and cost > best - _PAYS * abs(best):
             return
         if stage == 0 or large:
-            price = dual_prices(problem, cost + problem.offset, n_rounds=n_kicks if brief else n_rounds)
+            price = dual_prices(problem, cost + problem.offset, n_kicks if brief else n_rounds // (1 + 3 * (stage > 0)), start=price)
             bound, reduced_fee = price_bound(problem, price)
         starts = [(cost, is_open)]
         if stage == 0 and dual_start:
