@@ -44,6 +44,11 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     n_folds = 1 + max(int(fold.max()) for fold in folds)
     if n_folds < 3:
         raise ValueError(f"folds: expected at least 3, so that points are left to fit on, got {n_folds}")
+    for a, b in combinations(range(n_folds), 2):
+        left = np.concatenate([y[(fold != a) & (fold != b)] for y, fold in zip(labels, folds)])
+        if len(np.unique(left)) < 2:
+            raise ValueError(f"y: supervised distances are cross-fitted, and without folds {a} and {b} points of fewer than two "
+                             f"classes are left; give at least three points of every class")
     bank.fit(samples, labels)
     stacks = [bank.prepare(X).matrices for X in samples]
     supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]

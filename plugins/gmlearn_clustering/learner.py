@@ -223,6 +223,8 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
     partitions = []
     for k, truth in enumerate(y):
         truth = np.asarray(truth)
+        if truth.ndim == 1 and len(truth) and all(isinstance(label, str) for label in truth):
+            truth = truth.astype(str)  # names in an array of objects, as pandas gives them
         if truth.ndim != 1 or truth.dtype.kind == "O" or (truth.dtype.kind == "f" and not np.isfinite(truth).all()):
             raise ValueError(f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
                              f"and type {truth.dtype}")
