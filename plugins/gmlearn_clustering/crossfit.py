@@ -36,6 +36,9 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     one `MatrixSample` of all its pairs a sample. n_folds (n_folds - 1) / 2 fits.
     """
     views = [as_views(X) for X in samples]
+    for k, (sample, y) in enumerate(zip(views, labels)):
+        if len(sample[0]) != len(y):
+            raise ValueError(f"y[{k}]: expected {len(sample[0])} labels, one a point of X[{k}], got {len(y)}")
     if folds is None:
         smallest = min(int(np.unique(y, return_counts=True)[1].min()) for y in labels)
         n_folds = max(3, min(n_folds, smallest))

@@ -91,7 +91,8 @@ def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, 
         if n_kicks is None and cost > best - _PAYS * abs(best):
             return
         if stage == 0 or large:
-            price = dual_prices(problem, cost + problem.offset, n_kicks if brief else n_rounds // (1 + 3 * (stage > 0)), start=price)
+            rounds = n_kicks if brief else n_rounds if stage == 0 else n_rounds // 4
+            price = dual_prices(problem, cost + problem.offset, rounds, start=price)
             bound, reduced_fee = price_bound(problem, price)
         starts = [(cost, is_open)]
         if stage == 0 and dual_start:
