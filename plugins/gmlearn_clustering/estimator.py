@@ -31,7 +31,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         matrix d_pq, asymmetric allowed, +inf forbids, or a scipy sparse neighbour graph; or a callable of two rows.
     solver : "auto", "local" or "exact", see `minimise_exemplars`.
     n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean"); for N > 5000.
-    n_kicks, n_restarts : effort of the local search; None chooses by size and duality gap.
+    n_kicks, n_restarts : effort of the local search; None: until kicks no longer pay.
     time_limit : seconds for the exact solver.
     random_state : of the kicks; an integer makes the result repeatable.
 

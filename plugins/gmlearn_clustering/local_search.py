@@ -1,4 +1,4 @@
-"""Minimise E(Q) by local search: greedy start, add/drop/swap descent, kicks and restarts."""
+"""Minimise E(Q) by local search: greedy and dual starts, add/drop/swap descent, kicks and restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 3000
 _PAYS = 1e-5
 #: kicks between two refreshments of the core problem
 _STAGE = 1000
-#: below this number of points the core problem is not refreshed while kicks still pay
+#: up to this number of points one start and one core problem are enough
 _SMALL = 500
 
 
