@@ -109,7 +109,7 @@ def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = Tru
     filled = counts > 0
     if filled.any():
         shift[filled] = np.minimum.reduceat(cost, start[:-1][filled])
-    cost = cost - np.repeat(shift, counts)
+    cost -= np.repeat(shift, counts)
     fee = penalty - shift
     always_open = fee <= 0.0
     offset = float(shift.sum() + fee[always_open].sum())
