@@ -105,6 +105,17 @@ def choose_point(path: Sequence[PathPoint], rate: float) -> PathPoint:
     return min(path, key=lambda point: point.cost(rate * level))
 
 
+def thinned(cluster: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The points (ascending indices) that are left when one cluster of a partition loses three quarters of its points.
+
+    At least two stay. Training sets rarely hold their smallest possible cluster, but new sets may; a calibration on thinned
+    copies as well keeps the rate below the one at which such a cluster merges with its neighbour.
+    """
+    random = np.random.default_rng(seed)
+    members = random.permutation(np.flatnonzero(cluster == random.integers(cluster.max() + 1)))
+    return np.setdiff1d(np.arange(len(cluster)), members[max(2, -(-len(members) // 4)):])
+
+
 def calibrate_rate(paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np.ndarray], n_rates: int = 120) -> float:
     """The rate whose clusterings of the training sets agree best with the true partitions, with a margin on both sides.
 
@@ -119,3 +130,13 @@ def calibrate_rate(paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np
     deviation = np.log(rates[:, None] / rates) / _SPREAD
     share = np.exp(-0.5 * deviation**2)
     return float(rates[np.argmax(share @ score / share.sum(axis=1))])
+
+
+def calibrated_rate(distances: Sequence[np.ndarray], partitions: Sequence[np.ndarray], seed: int = 0) -> float:
+    """`calibrate_rate` on training sets, given by their distances (N, N) and true clusters (N,), and on thinned copies of them."""
+    paths, truths = [], []
+    for k, (matrix, cluster) in enumerate(zip(distances, partitions)):
+        for kept in (np.arange(len(cluster)), thinned(cluster, seed + k)):
+            paths.append(clustering_path(np.ascontiguousarray(matrix[np.ix_(kept, kept)]), seed=seed))
+            truths.append(cluster[kept])
+    return calibrate_rate(paths, truths)

@@ -13,7 +13,7 @@ from gmlearn_clustering import (
     MLCAProjection,
     noisy_gaussians,
 )
-from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path, thinned
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.metrics import squared_euclidean
@@ -171,6 +171,16 @@ def test_calibrated_rate_keeps_a_margin():
     rate = calibrate_rate(paths, [y, views(seed=3, n=100)[1]])
     for path in paths:
         assert {choose_point(path, factor * rate).n_clusters for factor in (0.67, 1.0, 1.5)} == {4}
+
+
+def test_thinned_partition_keeps_every_cluster_and_shrinks_one():
+    cluster = np.repeat(np.arange(4), [2, 3, 12, 20])
+    for seed in range(12):
+        kept = thinned(cluster, seed)
+        sizes = np.bincount(cluster[kept])
+        shrunk = np.flatnonzero(sizes != [2, 3, 12, 20])
+        assert (np.diff(kept) > 0).all() and len(shrunk) <= 1 and len(sizes) == 4
+        assert all(sizes[c] == {1: 2, 2: 3, 3: 5}[c] for c in shrunk)
 
 
 def test_names_as_labels():
