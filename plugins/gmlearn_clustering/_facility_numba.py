@@ -11,7 +11,7 @@ def finite_rows(costs):
     """(row starts, columns, values) of the finite entries off the diagonal of a dense matrix."""
     n = costs.shape[0]
     start = np.zeros(n + 1, np.int64)
-    column = np.empty(n * n, np.int32)
+    column = np.empty(n * n, np.uint32)
     value = np.empty(n * n, np.float64)
     k = 0
     for p in range(n):
@@ -25,33 +25,51 @@ def finite_rows(costs):
 
 
 @numba.njit(cache=True, nogil=True)
-def sorted_rows(start, exemplar, cost, may_open, alone):
+def row_order(start, cost):
+    """The places of every row's entries from the cheapest to the dearest, counted from the row's start."""
+    order = np.empty(cost.shape[0], np.int64)
+    for p in range(start.shape[0] - 1):
+        order[start[p]:start[p + 1]] = np.argsort(cost[start[p]:start[p + 1]], kind="mergesort")
+    return order
+
+
+@numba.njit(cache=True, nogil=True)
+def _sort_ties(exemplar, cost):
+    """Sort the exemplars of equal cost in a row that is sorted by cost."""
+    first = 0
+    for j in range(1, cost.shape[0] + 1):
+        if j == cost.shape[0] or cost[j] != cost[first]:
+            if j - first > 1:
+                exemplar[first:j].sort()
+            first = j
+
+
+@numba.njit(cache=True, nogil=True)
+def sorted_rows(start, exemplar, cost, order, may_open, alone):
     """Useful entries of every client, cheapest first (ties: lowest exemplar), with the client's own entry (p, p, 0)."""
     n = start.shape[0] - 1
     new_start = np.zeros(n + 1, np.int64)
     for p in range(n):
         count = 1 if may_open[p] else 0
         for j in range(start[p], start[p + 1]):
-            if may_open[exemplar[j]] and cost[j] < alone[p]:
-                count += 1
+            count += may_open[exemplar[j]] and cost[j] < alone[p]
         new_start[p + 1] = new_start[p] + count
-    new_exemplar = np.empty(new_start[n], np.int32)
+    new_exemplar = np.empty(new_start[n], np.uint32)
     new_cost = np.empty(new_start[n], np.float64)
     for p in range(n):
         k = new_start[p]
         if may_open[p]:
-            new_exemplar[k] = p
-            new_cost[k] = 0.0
+            new_exemplar[k], new_cost[k] = p, 0.0
             k += 1
         first = k
-        for j in range(start[p], start[p + 1]):
-            if may_open[exemplar[j]] and cost[j] < alone[p]:
-                new_exemplar[k] = exemplar[j]
-                new_cost[k] = cost[j]
+        for i in range(start[p], start[p + 1]):
+            j = start[p] + order[i]
+            if k == new_start[p + 1]:
+                break
+            if may_open[exemplar[j]]:
+                new_exemplar[k], new_cost[k] = exemplar[j], cost[j]
                 k += 1
-        order = np.argsort(new_cost[first:k], kind="mergesort")  # stable: ties keep the ascending exemplar order
-        new_exemplar[first:k] = new_exemplar[first:k][order]
-        new_cost[first:k] = new_cost[first:k][order]
+        _sort_ties(new_exemplar[first:k], new_cost[first:k])
     return new_start, new_exemplar, new_cost
 
 
@@ -60,7 +78,7 @@ def filtered_rows(start, exemplar, cost, keep, may_open):
     """The rows with only the entries to keep whose exemplar may open."""
     n, k = start.shape[0] - 1, 0
     new_start = np.zeros(n + 1, np.int64)
-    new_exemplar = np.empty(exemplar.shape[0], np.int32)
+    new_exemplar = np.empty(exemplar.shape[0], np.uint32)
     new_cost = np.empty(exemplar.shape[0], np.float64)
     for p in range(n):
         for j in range(start[p], start[p + 1]):
@@ -80,7 +98,7 @@ def row_prefixes(start, exemplar, cost, alone):
     for p in range(n):
         first, last = start[p] + 1, start[p + 1]
         new_start[p + 1] = new_start[p] + 1 + np.searchsorted(cost[first:last], alone[p])
-    new_exemplar = np.empty(new_start[n], np.int32)
+    new_exemplar = np.empty(new_start[n], np.uint32)
     new_cost = np.empty(new_start[n], np.float64)
     for p in range(n):
         a, b, j = new_start[p], new_start[p + 1], start[p]
@@ -91,22 +109,23 @@ def row_prefixes(start, exemplar, cost, alone):
 
 @numba.njit(cache=True, nogil=True)
 def transposed(n, row_start, row_exemplar, row_cost):
-    """The same entries grouped by exemplar, clients ascending."""
+    """The same entries grouped by exemplar, clients ascending, and the place of every entry in its client's row."""
     start = np.zeros(n + 1, np.int64)
     for j in range(row_exemplar.shape[0]):
         start[row_exemplar[j] + 1] += 1
     for q in range(n):
         start[q + 1] += start[q]
     fill = start[:-1].copy()
-    client = np.empty(row_exemplar.shape[0], np.int32)
+    client, place = np.empty(row_exemplar.shape[0], np.uint32), np.empty(row_exemplar.shape[0], np.uint32)
     cost = np.empty(row_exemplar.shape[0], np.float64)
     for p in range(n):
         for j in range(row_start[p], row_start[p + 1]):
             k = fill[row_exemplar[j]]
             client[k] = p
             cost[k] = row_cost[j]
+            place[k] = j - row_start[p]
             fill[row_exemplar[j]] += 1
-    return start, client, cost
+    return start, client, cost, place
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,9 +1,14 @@
 """Compiled local search for facility location: add, drop and swap moves with incremental gains, and local kicks.
 
-The state of a solution is, per client, its cheapest and second cheapest open exemplar (-1: it is alone), and per
-open exemplar the loss of closing it. As in FasterPAM (Schubert and Rousseeuw, 2021) one scan over the clients of a
-candidate gives the gain of adding it and of every swap with it. Only candidates whose neighbourhood changed since
-they were last looked at are looked at again.
+The state of a solution is, per client, its cheapest and second cheapest open exemplar (N: it is alone) with their places
+in the client's sorted row, and per open exemplar the loss of closing it. As in FasterPAM (Schubert and Rousseeuw, 2021)
+one scan over the clients of a candidate gives the gain of adding it and of every swap with it. What its best move then
+lacks to an improvement is remembered and lowered as exemplars near it close; it is looked at again when nothing is lacking.
+
+Kernels share two tuples. problem : fee, alone, always, rows, columns as in ``FacilityProblem.arrays``. state : is_open (N,);
+near, cost, place (N, 2), the two choices of every client; loss (N + 1,); lack (N,); saved (N + 1,), zero between calls; members
+(N + 1,), the number of open exemplars and which they are, in any order; slot (N,), where they are in that list. Indices
+are unsigned: signed ones are tested for counting from the end, which takes up to half of the time of an inner loop.
 """
 
 from __future__ import annotations
@@ -11,7 +16,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-_NOBODY = -1
+#: how much worse than the best a solution may be to be kicked further, just after an improvement
+_WORSE = 2e-3
 
 
 @numba.njit(cache=True, nogil=True)
@@ -26,78 +32,82 @@ def _random_below(state, n):
 
 
 @numba.njit(cache=True, nogil=True)
-def _look_up(p, is_open, alone, row_start, row_exemplar, row_cost, near, cost):
-    """Find the two cheapest open exemplars of client p; being alone counts as one of them."""
-    near[p, 0] = near[p, 1] = _NOBODY
-    cost[p, 0] = cost[p, 1] = alone[p]
-    found = 0
-    for j in range(row_start[p], row_start[p + 1]):
-        if is_open[row_exemplar[j]]:
-            near[p, found] = row_exemplar[j]
-            cost[p, found] = row_cost[j]
-            found += 1
-            if found == 2:
-                return
+def _first_open(j, end, row_exemplar, is_open):
+    """The first entry j, j + 1, ... of a row whose exemplar is open, or `end`."""
+    while j < end and not is_open[row_exemplar[j]]:
+        j += 1
+    return j
 
 
 @numba.njit(cache=True, nogil=True)
-def _mark(p, reach, row_start, row_exemplar, row_cost, dirty):
-    """Candidates that could serve p for less than `reach` deserve another look."""
-    for j in range(row_start[p], row_start[p + 1]):
-        if row_cost[j] > reach:
-            return
-        dirty[row_exemplar[j]] = True
-
-
-@numba.njit(cache=True, nogil=True)
-def _open(x, problem, is_open, near, cost, loss, dirty):
-    """Open exemplar x and update its clients."""
-    column_start, column_client, column_cost = problem[4]
+def _open(x, problem, state):
+    """Open exemplar x and update its clients. Places decide, not costs: they also order exemplars of equal cost."""
+    column_start, column_client, column_cost, column_place = problem[4]
+    is_open, near, cost, place, loss, _, _, members, slot = state
     is_open[x] = True
     loss[x] = 0.0
+    members[0] += 1
+    slot[x] = members[0]
+    members[slot[x]] = x
     for j in range(column_start[x], column_start[x + 1]):
-        p, c = column_client[j], column_cost[j]
-        if c >= cost[p, 1]:
+        p = column_client[j]
+        if column_place[j] >= place[p, 1]:
             continue
-        old = near[p, 0]
-        if old >= 0:
-            loss[old] -= cost[p, 1] - cost[p, 0]
-        if c < cost[p, 0]:
-            near[p, 1], cost[p, 1] = old, cost[p, 0]
-            near[p, 0], cost[p, 0] = x, c
-        else:
-            near[p, 1], cost[p, 1] = x, c
-        if near[p, 0] >= 0:
-            loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
-            dirty[near[p, 0]] = True  # its clients have a better second choice now: perhaps it can be dropped
+        nearest, i = near[p, 0], 1
+        loss[nearest] -= cost[p, 1] - cost[p, 0]
+        if column_place[j] < place[p, 0]:
+            near[p, 1], cost[p, 1], place[p, 1] = nearest, cost[p, 0], place[p, 0]
+            i = 0
+        near[p, i], cost[p, i], place[p, i] = x, column_cost[j], column_place[j]
+        loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
 
 
 @numba.njit(cache=True, nogil=True)
-def _close(m, problem, is_open, near, cost, loss, dirty):
-    """Close exemplar m and update its clients."""
-    alone = problem[1]
+def _close(m, problem, state):
+    """Close exemplar m and update its clients.
+
+    A client that loses its nearest exemplar falls back on its second, and every candidate that is nearer still gains by
+    the difference. Losing the second makes no candidate better: the loss of closing the nearest grows as much as what
+    any candidate saves of it, or more.
+    """
+    alone, nobody = problem[1], len(problem[1])
     row_start, row_exemplar, row_cost = problem[3]
-    column_start, column_client, _ = problem[4]
+    column_start, column_client, _, _ = problem[4]
+    is_open, near, cost, place, loss, lack, _, members, slot = state
     is_open[m] = False
+    last = members[members[0]]
+    members[slot[m]], slot[last] = last, slot[m]
+    members[0] -= 1
+    lack[m] = -np.inf
     for j in range(column_start[m], column_start[m + 1]):
         p = column_client[j]
-        if near[p, 0] != m and near[p, 1] != m:
-            continue
-        if near[p, 0] >= 0:
+        if near[p, 0] == m:
+            before, now = cost[p, 0], cost[p, 1]
+            near[p, 0], cost[p, 0], place[p, 0] = near[p, 1], now, place[p, 1]
+            for i in range(row_start[p], row_start[p] + place[p, 0]):
+                lack[row_exemplar[i]] -= now - max(row_cost[i], before)
+        elif near[p, 1] == m:
             loss[near[p, 0]] -= cost[p, 1] - cost[p, 0]
-        _look_up(p, is_open, alone, row_start, row_exemplar, row_cost, near, cost)
-        if near[p, 0] >= 0:
+        else:
+            continue
+        if near[p, 0] != nobody:
+            end = row_start[p + 1]
+            i = _first_open(row_start[p] + place[p, 1] + 1, end, row_exemplar, is_open)
+            place[p, 1] = i - row_start[p]
+            near[p, 1], cost[p, 1] = (row_exemplar[i], row_cost[i]) if i < end else (nobody, alone[p])
             loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
-        _mark(p, cost[p, 0], row_start, row_exemplar, row_cost, dirty)
 
 
 @numba.njit(cache=True, nogil=True)
-def _gain_of(x, problem, near, cost, saved):
-    """Gain of opening x; adds to saved[m] what opening x saves on the loss of closing m (last slot: of nobody)."""
-    fee = problem[0]
-    column_start, column_client, column_cost = problem[4]
-    gain = -fee[x]
-    for j in range(column_start[x], column_start[x + 1]):  # no branches: they would be hard to predict
+def _gain_of(x, problem, state):
+    """Gain of opening x; adds to saved[m] what opening x saves on the loss of closing m (last slot: of nobody).
+
+    The innermost loop of the search, without branches, which would be hard to predict.
+    """
+    column_start, column_client, column_cost, _ = problem[4]
+    _, near, cost, _, _, _, saved, _, _ = state
+    gain = -problem[0][x]
+    for j in range(column_start[x], column_start[x + 1]):
         p, c = column_client[j], column_cost[j]
         nearest, second = cost[p, 0], cost[p, 1]
         gain += max(nearest - c, 0.0)
@@ -106,58 +116,58 @@ def _gain_of(x, problem, near, cost, saved):
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_partner(x, problem, near, loss, saved):
-    """The open exemplar whose closing goes best with opening x, and the gain of closing it; clears `saved`."""
+def _best_partner(problem, state):
+    """The open exemplar whose closing goes best with opening the candidate just evaluated, and its gain; clears `saved`."""
     fee, always = problem[0], problem[2]
-    column_start, column_client, _ = problem[4]
-    best, partner = -np.inf, _NOBODY
-    for j in range(column_start[x], column_start[x + 1]):
-        m = near[column_client[j], 0]
-        if saved[m] > 0.0:
+    _, _, _, _, loss, _, saved, members, _ = state
+    best, partner = -np.inf, -1
+    for i in range(1, members[0] + 1):
+        m = members[i]
+        if saved[m] > 0.0 and not always[m]:
             gain = fee[m] - loss[m] + saved[m]
-            saved[m] = 0.0
-            if m >= 0 and not always[m] and (gain > best or (gain == best and m < partner)):
+            if gain > best or (gain == best and m < partner):
                 best, partner = gain, m
+        saved[m] = 0.0
     return best, partner
 
 
 @numba.njit(cache=True, nogil=True)
-def _descend(problem, fixed_size, tol, is_open, near, cost, loss, dirty, saved):
-    """Take improving moves until no dirty candidate has one; with `fixed_size` only swaps. Tells whether any was taken."""
+def _descend(candidates, problem, fixed_size, tol, state):
+    """Take improving moves until no candidate promises one; with `fixed_size` only swaps. Tells whether any was taken."""
     fee, always = problem[0], problem[2]
-    n = fee.shape[0]
+    is_open, _, _, _, loss, lack, _, _, _ = state
     n_rounds, improved = 0, True
     while improved:
         n_rounds += 1
         improved = False
-        for x in range(n):
-            if not dirty[x]:
-                continue
-            dirty[x] = False
+        for x in candidates:
             if is_open[x]:
                 if not fixed_size and not always[x] and fee[x] - loss[x] > tol:
-                    _close(x, problem, is_open, near, cost, loss, dirty)
+                    _close(x, problem, state)
                     improved = True
                 continue
-            if not np.isfinite(fee[x]):
+            if lack[x] >= -tol:
                 continue
-            gain = _gain_of(x, problem, near, cost, saved)
-            extra, partner = _best_partner(x, problem, near, loss, saved)
+            gain = _gain_of(x, problem, state)
+            extra, partner = _best_partner(problem, state)
             if partner >= 0 and gain + extra > tol and (fixed_size or extra > 0.0):
-                _open(x, problem, is_open, near, cost, loss, dirty)
-                _close(partner, problem, is_open, near, cost, loss, dirty)
+                _open(x, problem, state)
+                _close(partner, problem, state)
                 improved = True
             elif not fixed_size and gain > tol:
-                _open(x, problem, is_open, near, cost, loss, dirty)
+                _open(x, problem, state)
                 improved = True
+            else:
+                lack[x] = -(gain + extra) if fixed_size else -(gain + max(extra, 0.0))
     return n_rounds > 1
 
 
 @numba.njit(cache=True, nogil=True)
-def _kick(problem, fixed_size, random, is_open, near, cost, loss, dirty):
+def _kick(problem, fixed_size, random, state):
     """Near a random point close one or two of its nearest exemplars and open one or two random candidates."""
     fee, always = problem[0], problem[2]
     row_start, row_exemplar, _ = problem[3]
+    is_open = state[0]
     p = _random_below(random, fee.shape[0])
     nearby = np.empty(3, np.int64)
     n_nearby, reach = 0, row_start[p]
@@ -177,7 +187,7 @@ def _kick(problem, fixed_size, random, is_open, near, cost, loss, dirty):
     for _ in range(n_open):
         x = row_exemplar[row_start[p] + _random_below(random, width)]
         if not is_open[x]:
-            _open(x, problem, is_open, near, cost, loss, dirty)
+            _open(x, problem, state)
             opened += 1
     if fixed_size:
         n_close = opened
@@ -186,12 +196,12 @@ def _kick(problem, fixed_size, random, is_open, near, cost, loss, dirty):
     for i in range(n_nearby):
         m = nearby[(first + i) % n_nearby]
         if closed < n_close and not always[m]:
-            _close(m, problem, is_open, near, cost, loss, dirty)
+            _close(m, problem, state)
             closed += 1
     while fixed_size and closed < opened:  # too few exemplars nearby: close any others, so that the number stays
         m = _random_below(random, fee.shape[0])
         if is_open[m] and not always[m]:
-            _close(m, problem, is_open, near, cost, loss, dirty)
+            _close(m, problem, state)
             closed += 1
 
 
@@ -206,15 +216,32 @@ def _total(fee, is_open, cost):
 
 
 @numba.njit(cache=True, nogil=True)
-def _start_state(problem, is_open, near, cost, loss):
-    """Nearest exemplars and closing losses of a given set."""
-    fee, alone = problem[0], problem[1]
+def _list_members(is_open, members, slot):
+    """Fill the list of open exemplars and their places in it."""
+    members[0] = 0
+    for x in range(is_open.shape[0]):
+        if is_open[x]:
+            members[0] += 1
+            members[members[0]], slot[x] = x, members[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _state_of(is_open, problem):
+    """The state of a given set of exemplars; every candidate deserves a look."""
+    n, alone = is_open.shape[0], problem[1]
     row_start, row_exemplar, row_cost = problem[3]
-    loss[:] = 0.0
-    for p in range(fee.shape[0]):
-        _look_up(p, is_open, alone, row_start, row_exemplar, row_cost, near, cost)
-        if near[p, 0] >= 0:
-            loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
+    near, cost, place = np.empty((n, 2), np.uint32), np.empty((n, 2)), np.empty((n, 2), np.uint32)
+    loss, members, slot = np.zeros(n + 1), np.zeros(n + 1, np.uint32), np.zeros(n, np.uint32)
+    _list_members(is_open, members, slot)
+    for p in range(n):
+        j, end = row_start[p], row_start[p + 1]
+        for i in range(2):
+            j = _first_open(j, end, row_exemplar, is_open)
+            place[p, i] = j - row_start[p]
+            near[p, i], cost[p, i] = (row_exemplar[j], row_cost[j]) if j < end else (n, alone[p])
+            j = min(j + 1, end)
+        loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
+    return is_open, near, cost, place, loss, np.full(n, -np.inf), np.zeros(n + 1), members, slot
 
 
 @numba.njit(cache=True, nogil=True)
@@ -231,69 +258,83 @@ def within_reach(row_start, row_exemplar, is_open, n_nearest):
 
 
 @numba.njit(cache=True, nogil=True)
+def _gain_of_adding(x, problem, cost):
+    """What opening x gains, nothing being closed."""
+    column_start, column_client, column_cost, _ = problem[4]
+    gain = -problem[0][x]
+    for j in range(column_start[x], column_start[x + 1]):
+        gain += max(cost[column_client[j], 0] - column_cost[j], 0.0)
+    return gain
+
+
+@numba.njit(cache=True, nogil=True)
 def greedy(fee, alone, always, rows, columns, n_wanted):
     """Open the exemplar of largest gain until none gains, or until `n_wanted` are open (-1: no wish).
 
     Gains only shrink as exemplars are added, so a stale gain is an upper bound and few are recomputed (lazy greedy).
     """
     problem = (fee, alone, always, rows, columns)
-    n = fee.shape[0]
     is_open = always.copy()
-    near = np.empty((n, 2), np.int32)
-    cost = np.empty((n, 2))
-    loss, saved = np.zeros(n), np.zeros(n + 1)
-    dirty = np.zeros(n, np.bool_)
-    _start_state(problem, is_open, near, cost, loss)
-    gains = np.full(n, np.inf)
-    for x in range(n):
-        if is_open[x] or not np.isfinite(fee[x]):
-            gains[x] = -np.inf
-    size = is_open.sum()
+    state = _state_of(is_open, problem)
+    cost = state[2]
+    gains = np.full(fee.shape[0], -np.inf)
+    for x in range(fee.shape[0]):
+        if not is_open[x] and np.isfinite(fee[x]):
+            gains[x] = _gain_of_adding(x, problem, cost)
+    size, fresh = is_open.sum(), -1
     while size != n_wanted:
         x = np.argmax(gains)
         if gains[x] == -np.inf or (n_wanted < 0 and gains[x] <= 0.0):
             break
-        gain = _gain_of(x, problem, near, cost, saved)
-        _best_partner(x, problem, near, loss, saved)
-        gains[x] = gain
-        if gain >= gains.max() and (n_wanted >= 0 or gain > 0.0):
-            _open(x, problem, is_open, near, cost, loss, dirty)
+        if x == fresh:  # the largest even after its recomputation
+            _open(x, problem, state)
             gains[x] = -np.inf
             size += 1
+        else:
+            gains[x] = _gain_of_adding(x, problem, cost)
+            fresh = x
     return is_open
 
 
 @numba.njit(cache=True, nogil=True)
-def search(fee, alone, always, rows, columns, is_open, n_kicks, fixed_size, thorough, seed):
-    """Descend from `is_open` (changed in place), then kick and descend `n_kicks` times, keeping what is no worse.
+def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_size, thorough, seed):
+    """Descend from `is_open` (changed in place), then kick and descend up to `n_kicks` times; the best set is kept.
 
+    A solution goes on to the next kick if it is no worse than the one before, or a little worse than the best; how much
+    shrinks as the number of kicks in vain, which ends the search, comes near `patience`.
     With `thorough` every candidate is looked at until none improves. Returns the cost of the final set.
     """
     problem = (fee, alone, always, rows, columns)
-    n = fee.shape[0]
-    near = np.empty((n, 2), np.int32)
-    cost = np.empty((n, 2))
-    loss, saved = np.zeros(n), np.zeros(n + 1)
-    dirty = np.ones(n, np.bool_)
+    candidates = np.flatnonzero(np.isfinite(fee))
     random = np.array([seed], dtype=np.uint64)
-    _start_state(problem, is_open, near, cost, loss)
+    state = _state_of(is_open, problem)
+    _, near, cost, place, loss, lack, _, members, slot = state
     if not fixed_size:  # who is alone is an exemplar; opening it may serve others, too
-        for p in range(n):
-            if near[p, 0] == _NOBODY and np.isfinite(fee[p]):
-                _open(p, problem, is_open, near, cost, loss, dirty)
+        for p in candidates:
+            if near[p, 0] == len(fee):
+                _open(p, problem, state)
     tol = 1e-12 * max(1.0, _total(fee, is_open, cost))
-    while _descend(problem, fixed_size, tol, is_open, near, cost, loss, dirty, saved) and thorough:
-        dirty[:] = True
-    best = _total(fee, is_open, cost)
-    kept_open, kept_near, kept_cost, kept_loss = is_open.copy(), near.copy(), cost.copy(), loss.copy()
+    while _descend(candidates, problem, fixed_size, tol, state) and thorough:
+        lack[:] = -np.inf
+    best = now = _total(fee, is_open, cost)
+    record = is_open.copy()
+    kept = is_open.copy(), near.copy(), cost.copy(), place.copy(), loss.copy(), lack.copy()
+    in_vain, worse = 0, _WORSE * best
     for _ in range(n_kicks):
-        _kick(problem, fixed_size, random, is_open, near, cost, loss, dirty)
-        _descend(problem, fixed_size, tol, is_open, near, cost, loss, dirty, saved)
+        if in_vain == patience:
+            break
+        in_vain += 1
+        _kick(problem, fixed_size, random, state)
+        _descend(candidates, problem, fixed_size, tol, state)
         total = _total(fee, is_open, cost)
-        if total <= best + tol:
-            best = min(best, total)
-            kept_open[:], kept_near[:], kept_cost[:], kept_loss[:] = is_open, near, cost, loss
+        if total < best - tol:
+            in_vain, best = 0, total
+            record[:] = is_open
+        if total <= now + tol or total <= best + worse * (1.0 - in_vain / patience):
+            now = total
+            kept[0][:], kept[1][:], kept[2][:], kept[3][:], kept[4][:], kept[5][:] = is_open, near, cost, place, loss, lack
         else:
-            is_open[:], near[:], cost[:], loss[:] = kept_open, kept_near, kept_cost, kept_loss
-            dirty[:] = False
+            is_open[:], near[:], cost[:], place[:], loss[:], lack[:] = kept
+            _list_members(is_open, members, slot)
+    is_open[:] = record
     return best

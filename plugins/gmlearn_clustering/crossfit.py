@@ -36,6 +36,9 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     one `MatrixSample` of all its pairs a sample. n_folds (n_folds - 1) / 2 fits.
     """
     views = [as_views(X) for X in samples]
+    for k, (sample, y) in enumerate(zip(views, labels)):
+        if len(sample[0]) != len(y):
+            raise ValueError(f"y[{k}]: expected {len(sample[0])} labels, one a point of X[{k}], got {len(y)}")
     if folds is None:
         smallest = min(int(np.unique(y, return_counts=True)[1].min()) for y in labels)
         n_folds = max(3, min(n_folds, smallest))
@@ -44,6 +47,11 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     n_folds = 1 + max(int(fold.max()) for fold in folds)
     if n_folds < 3:
         raise ValueError(f"folds: expected at least 3, so that points are left to fit on, got {n_folds}")
+    for a, b in combinations(range(n_folds), 2):
+        left = np.concatenate([y[(fold != a) & (fold != b)] for y, fold in zip(labels, folds)])
+        if len(np.unique(left)) < 2:
+            raise ValueError(f"y: supervised distances are cross-fitted, and without folds {a} and {b} points of fewer than two "
+                             f"classes are left; give at least three points of every class")
     bank.fit(samples, labels)
     stacks = [bank.prepare(X).matrices for X in samples]
     supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]

@@ -172,6 +172,8 @@ class DistanceBank:
         chosen = self.distances
         if chosen is None:
             chosen = [(v, m) for v in range(len(self.view_sizes_)) for m in ("l2", "l1")]
+        if len(chosen) == 0:
+            raise ValueError("distances: expected at least one distance, got an empty list; None takes l2 and l1 of every view")
         stacked = [np.concatenate([s[v] for s in views]) for v in range(len(self.view_sizes_))]
         self.features_ = [_Feature(entry, stacked, labels) for entry in chosen]
         self.names_ = [f.name for f in self.features_]

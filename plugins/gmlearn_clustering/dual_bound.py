@@ -7,7 +7,8 @@ import numpy as np
 from gmlearn_clustering.facility import FacilityProblem
 
 
-def dual_prices(problem: FacilityProblem, upper: float, n_rounds: int = 300, rel_tol: float = 1e-9) -> np.ndarray:
+def dual_prices(problem: FacilityProblem, upper: float, n_rounds: int = 300, rel_tol: float = 1e-9,
+                start: np.ndarray | None = None) -> np.ndarray:
     """Prices v (N,) of the assignment constraints that make the Lagrangian bound L(v) high.
 
     L(v) = sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)) bounds the minimum from below for every v and
@@ -17,11 +18,12 @@ def dual_prices(problem: FacilityProblem, upper: float, n_rounds: int = 300, rel
     Parameters
     ----------
     upper : the energy of a known solution (offset included).
+    start : prices to improve (N,), instead of those of a dual ascent.
     """
     from gmlearn_clustering import _dual_bound_numba as kernels
 
     rows = problem.row_start, problem.row_exemplar, problem.row_cost
-    price = kernels.ascent(problem.fee, problem.alone, *rows, 50)
+    price = kernels.ascent(problem.fee, problem.alone, *rows, 50) if start is None else start.copy()
     kernels.subgradient(price, problem.fee, problem.alone, *rows, upper - problem.offset, n_rounds, rel_tol)
     return price
 

@@ -31,7 +31,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         matrix d_pq, asymmetric allowed, +inf forbids, or a scipy sparse neighbour graph; or a callable of two rows.
     solver : "auto", "local" or "exact", see `minimise_exemplars`.
     n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean"); for N > 5000.
-    n_kicks, n_restarts : effort of the local search; None chooses by size and duality gap.
+    n_kicks, n_restarts : effort of the local search; None: until kicks no longer pay.
     time_limit : seconds for the exact solver.
     random_state : of the kicks; an integer makes the result repeatable.
 
@@ -90,7 +90,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "labels_")
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed")
         if self.metric == "precomputed":
-            return np.argmin(X[:, self.cluster_centers_indices_], axis=1)
+            return np.argmin(gm.check_array("X", X[:, self.cluster_centers_indices_], allow_inf=True), axis=1)
         if callable(self.metric):
             return np.argmin(pairwise(self.metric, X, self.cluster_centers_), axis=1)
         return nearest_exemplars(X, self.cluster_centers_, self._distance)[0]
@@ -119,6 +119,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         graph = scipy.sparse.csr_array(X)
         if graph.shape[0] != graph.shape[1]:
             raise ValueError(f"X: expected a square neighbour graph, got shape {graph.shape}")
+        gm.check_array("X", graph.data, allow_inf=True)
         coordinates = graph.tocoo()
         others = coordinates.row != coordinates.col
         self.penalty_ = self._penalty(coordinates.data[others], graph.shape[0])
@@ -168,6 +169,8 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         gm.check_number("n_restarts", self.n_restarts, low=1, integer=True)
         if self.n_kicks is not None:
             gm.check_number("n_kicks", self.n_kicks, low=0, integer=True)
+        if self.time_limit is not None:
+            gm.check_number("time_limit", self.time_limit, low=0.0)
         if not callable(self.metric):
             gm.check_choice("metric", self.metric, (*METRICS, "precomputed"))
         if self.n_neighbors is not None:

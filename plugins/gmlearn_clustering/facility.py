@@ -28,7 +28,7 @@ class FacilityProblem:
     shift : (N,) what was subtracted from every row. offset : E(Q) = offset + fees of Q + assignment costs.
     always_open : (N,) bool, exemplars that cost nothing.
     row_start, row_exemplar, row_cost : entries of client p, sorted by (cost, exemplar); (p, p, 0) is among them.
-    column_start, column_client, column_cost : the same entries by exemplar.
+    column_start, column_client, column_cost : the same entries by exemplar; column_place : where they are in their rows.
     """
 
     fee: np.ndarray
@@ -42,6 +42,7 @@ class FacilityProblem:
     column_start: np.ndarray
     column_client: np.ndarray
     column_cost: np.ndarray
+    column_place: np.ndarray
 
     @property
     def n_points(self) -> int:
@@ -52,7 +53,8 @@ class FacilityProblem:
     def arrays(self) -> tuple:
         """What the compiled kernels take: fees, costs of being alone, always open, (rows), (columns)."""
         rows = self.row_start, self.row_exemplar, self.row_cost
-        return self.fee, self.alone, self.always_open, rows, (self.column_start, self.column_client, self.column_cost)
+        columns = self.column_start, self.column_client, self.column_cost, self.column_place
+        return self.fee, self.alone, self.always_open, rows, columns
 
     def energy(self, exemplars: np.ndarray) -> float:
         """offset + fees + assignment costs of an exemplar set; `big` per unserved point."""
@@ -107,15 +109,25 @@ def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = Tru
     filled = counts > 0
     if filled.any():
         shift[filled] = np.minimum.reduceat(cost, start[:-1][filled])
-    cost = cost - np.repeat(shift, counts)
+    cost -= np.repeat(shift, counts)
     fee = penalty - shift
     always_open = fee <= 0.0
     offset = float(shift.sum() + fee[always_open].sum())
     fee = np.maximum(fee, 0.0)
     alone = _cost_of_being_alone(fee, start, cost, prune)
-    rows = kernels.sorted_rows(start, exemplar, cost, np.isfinite(fee), alone)
+    rows = kernels.sorted_rows(start, exemplar, cost, _row_order(start, cost), np.isfinite(fee), alone)
     columns = kernels.transposed(n, *rows)
     return FacilityProblem(fee, alone, shift, offset, always_open, *rows, *columns)
+
+
+def _row_order(start: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """The places of every row's entries, counted from the row's start, by cost (ties in any order)."""
+    from gmlearn_clustering import _facility_numba as kernels
+
+    n = len(start) - 1
+    if n > 1 and len(cost) == n * (n - 1):  # full rows: NumPy's vectorised sort is several times faster than numba's
+        return np.argsort(cost.reshape(n, n - 1), axis=1).ravel()
+    return kernels.row_order(start, cost)
 
 
 def _off_diagonal_rows(costs: np.ndarray | scipy.sparse.sparray) -> tuple[np.ndarray, ...]:
@@ -134,7 +146,7 @@ def _off_diagonal_rows(costs: np.ndarray | scipy.sparse.sparray) -> tuple[np.nda
     keep = ~own & np.isfinite(entries.data)
     rows, columns, values = rows[keep], entries.indices[keep], entries.data[keep]
     start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    return start.astype(np.int64), columns.astype(np.int32), values.astype(np.float64), penalty
+    return start.astype(np.int64), columns.astype(np.uint32), values.astype(np.float64), penalty
 
 
 def _cost_of_being_alone(fee: np.ndarray, start: np.ndarray, cost: np.ndarray, prune: bool) -> np.ndarray:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 import gmlearn as gm
-from gmlearn_clustering.calibration import PathPoint, calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.calibration import PathPoint, calibrated_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit, is_supervised
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.losses import ClusteringLoss
@@ -96,8 +96,7 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
         self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
         if self.penalty_rule == "transfer":
-            paths = [clustering_path(s.matrix(self.weights_), seed=self._seed) for s in samples]
-            self.rate_ = calibrate_rate(paths, partitions)
+            self.rate_ = calibrated_rate([s.matrix(self.weights_) for s in samples], partitions, self._seed)
         return self
 
     def _train(self, samples: list[Any], partitions: list[np.ndarray]) -> gm.TrainedModel:
@@ -223,6 +222,8 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
     partitions = []
     for k, truth in enumerate(y):
         truth = np.asarray(truth)
+        if truth.ndim == 1 and len(truth) and all(isinstance(label, str) for label in truth):
+            truth = truth.astype(str)  # names in an array of objects, as pandas gives them
         if truth.ndim != 1 or truth.dtype.kind == "O" or (truth.dtype.kind == "f" and not np.isfinite(truth).all()):
             raise ValueError(f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
                              f"and type {truth.dtype}")

@@ -1,4 +1,4 @@
-"""Minimise E(Q) by local search: greedy start, add/drop/swap descent, kicks and restarts."""
+"""Minimise E(Q) by local search: greedy and dual starts, add/drop/swap descent, kicks and restarts."""
 
 from __future__ import annotations
 
@@ -9,32 +9,40 @@ from gmlearn_clustering.facility import FacilityProblem
 
 #: exemplars that a client's row reaches to while kicking
 _N_NEAREST = 4
+#: relative duality gap at which a solution counts as proved optimal
+_PROVED = 1e-9
+#: kicks of one stage at most
+_MOST = 3000
+#: relative improvement of a stage that makes another one worth while
+_PAYS = 1e-5
 #: kicks between two refreshments of the core problem
 _STAGE = 1000
+#: up to this number of points one start and one core problem are enough
+_SMALL = 500
 
 
-def default_kicks(n_points: int, gap: float) -> int:
-    """How many kicks a restart gets: the more points and the larger the relative duality gap, the more.
+def kicks_in_vain(n_candidates: int) -> int:
+    """After how many kicks in a row without improvement a search ends: 60, and three for every two candidates.
 
-    At a gap of 1 % about 100 for 150 points, 600 for 2000 points; a fifth of that if the bound is nearly met.
+    A kick opens one or two candidates, so each of them is tried about twice.
     """
-    return int(min(3000, 60 + 0.27 * n_points) * np.clip(gap / 0.01, 0.2, 1.2))
+    return 60 + 3 * n_candidates // 2
 
 
 def local_search(problem: FacilityProblem, n_kicks: int | None = None, n_restarts: int = 1, n_clusters: int | None = None,
                  seed: int = 0) -> np.ndarray:
     """A low-energy exemplar set.
 
-    After a greedy start and a descent by add, drop and swap moves the solution is kicked (some exemplars near a
-    random point are exchanged) and descends again, on the part of the problem that matters: candidates of small
-    reduced fee under the dual prices, and entries within reach of the five nearest exemplars. What no longer improves
-    there is polished on the whole problem.
+    Two starts, greedy and the exemplars that the dual prices favour, descend by add, drop and swap moves. The better one is
+    kicked (some exemplars near a random point are exchanged) and descends again, on the part of the problem that
+    matters: candidates of small reduced fee under the dual prices, and entries within reach of the nearest
+    exemplars. What no longer improves there is polished on the whole problem.
 
     Parameters
     ----------
     problem : from `facility_problem` (not pruned if `n_clusters` is given).
-    n_kicks : perturbations per restart; None lets `default_kicks` choose by the duality gap.
-    n_restarts : the first starts from the greedy solution, the others from random sets of its size.
+    n_kicks : perturbations per restart; None: until `kicks_in_vain` of them in a row, or a proof that nothing is better.
+    n_restarts : the first starts as said, the others from random sets of the greedy one's size.
     n_clusters : keep exactly this many exemplars (swaps only).
     seed : of the kicks and random starts; the same seed gives the same answer, ties go to the lowest index.
 
@@ -56,41 +64,84 @@ def local_search(problem: FacilityProblem, n_kicks: int | None = None, n_restart
             is_open[random.choice(candidates, size=max(1, int(greedy.sum())), replace=False)] = True
             if fixed and is_open.sum() != n_clusters:
                 is_open = greedy.copy()
-        if n_kicks != 0:
-            _kicked(problem, is_open, n_kicks, fixed, seed + 7919 * restart)
-        cost = kernels.search(*problem.arrays, is_open, 0, fixed, True, seed)
+        restart_seed = seed + 7919 * restart
+        if fixed:
+            patience = kicks_in_vain(_core_size(problem.n_points, n_clusters, 2)) if n_kicks is None else n_kicks
+            most = _MOST if n_kicks is None else n_kicks
+            kernels.search(*problem.arrays, is_open, most, patience, True, False, restart_seed)
+        elif n_kicks != 0:
+            _kicked(problem, is_open, n_kicks, restart_seed, dual_start=restart == 0)
+        cost = kernels.search(*problem.arrays, is_open, 0, 0, fixed, True, seed)
         if cost < best_cost:
             best, best_cost = is_open, cost
     return np.flatnonzero(best)
 
 
-def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, fixed: bool, seed: int) -> None:
-    """Improve `is_open` in place by kicks, in stages; each stage works on a core problem around the present set."""
+def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, seed: int, dual_start: bool) -> None:
+    """Improve `is_open` in place by kicks, in stages; each stage works on a core problem around the present set.
+
+    Of a large problem both starts are kicked. The exemplars of all solutions seen are candidates of later stages, which can
+    so put together what was good in each.
+    """
     from gmlearn_clustering import _local_search_numba as kernels
 
-    done, stage = 0, 0
+    large = problem.n_points > _SMALL
     n_rounds = 40 + problem.n_points // 10
     brief = n_kicks is not None and n_kicks < n_rounds  # a short search does not repay good prices or a second core
-    while n_kicks is None or done < n_kicks:
-        cost = kernels.search(*problem.arrays, is_open, 0, fixed, False, seed)
-        if stage == 0 or problem.n_points > 500:
-            price = dual_prices(problem, cost + problem.offset, n_rounds=n_kicks if brief else n_rounds)
+    done, stage, best, price, seen = 0, 0, np.inf, None, np.zeros(problem.n_points, dtype=bool)
+    while done < n_kicks if n_kicks is not None else large or stage == 0:
+        cost = kernels.search(*problem.arrays, is_open, 0, 0, False, False, seed)
+        if n_kicks is None and cost > best - _PAYS * abs(best):
+            return
+        if stage == 0 or large:
+            rounds = n_kicks if brief else n_rounds if stage == 0 else n_rounds // 4
+            price = dual_prices(problem, cost + problem.offset, rounds, start=price)
             bound, reduced_fee = price_bound(problem, price)
-        if n_kicks is None:
-            n_kicks = default_kicks(problem.n_points, 1.0 if fixed else (cost + problem.offset - bound) / max(cost, 1e-300))
-        core = problem if fixed else _core(problem, is_open, reduced_fee, width=2 + 2 * stage)
-        now = n_kicks if brief else min(_STAGE, n_kicks - done, -(-n_kicks // 2))  # a second stage sees more candidates
-        kernels.search(*core.arrays, is_open, now, fixed, False, seed + stage)
+        starts = [(cost, is_open)]
+        if stage == 0 and dual_start:
+            starts = sorted([*starts, _dual_start(problem, reduced_fee)], key=lambda start: start[0])
+            starts = starts if n_kicks is None and large else starts[:1]
+        best = starts[0][0]
+        now = _MOST
+        if n_kicks is not None:
+            now = n_kicks if brief else min(_STAGE, n_kicks - done, -(-n_kicks // 2))  # a second stage sees more candidates
+        ends = []
+        for cost, start in starts:
+            seen |= start
+            room = cost + problem.offset - bound
+            if room > _PROVED * max(1.0, abs(cost)):
+                core = _core(problem, start, seen, np.where(reduced_fee <= room, reduced_fee, np.inf), width=2 + 2 * stage)
+                patience = kicks_in_vain(int(np.isfinite(core.fee).sum())) if n_kicks is None else now
+                cost = kernels.search(*core.arrays, start, now, patience, False, False, seed + stage)
+            seen |= start
+            ends.append(cost)
+        is_open[:] = starts[int(np.argmin(ends))][1]
         done, stage = done + now, stage + 1
 
 
-def _core(problem: FacilityProblem, is_open: np.ndarray, reduced_fee: np.ndarray, width: int) -> FacilityProblem:
-    """The candidates and entries that solutions better than `is_open` are likely to use; `width` candidates a cluster."""
+def _dual_start(problem: FacilityProblem, reduced_fee: np.ndarray) -> tuple[float, np.ndarray]:
+    """The descent from the exemplars that pay for themselves under the dual prices: its cost and its set."""
     from gmlearn_clustering import _local_search_numba as kernels
 
-    n_candidates = min(problem.n_points, 8 + width * int(is_open.sum()) + problem.n_points // 12)
-    likely = is_open.copy()
-    likely[np.argsort(reduced_fee, kind="stable")[:n_candidates]] = True
-    likely &= np.isfinite(problem.fee)
+    is_open = (reduced_fee <= 0.0) | problem.always_open
+    return kernels.search(*problem.arrays, is_open, 0, 0, False, False, 0), is_open
+
+
+def _core_size(n_points: int, n_clusters: int, width: int) -> int:
+    """The number of candidates of a core problem with `width` of them a cluster, and a twelfth of the points."""
+    return min(n_points, 8 + width * n_clusters + n_points // 12)
+
+
+def _core(problem: FacilityProblem, is_open: np.ndarray, seen: np.ndarray, reduced_fee: np.ndarray, width: int) -> FacilityProblem:
+    """The candidates and entries that solutions better than `is_open` are likely to use: `width` candidates a cluster.
+
+    Those of least reduced fee; +inf excludes a candidate unless it was `seen` in a solution. Rows end at the nearest exemplars.
+    """
+    from gmlearn_clustering import _local_search_numba as kernels
+
+    n_candidates = _core_size(problem.n_points, int(is_open.sum()), width)
+    least = np.argsort(reduced_fee, kind="stable")[:n_candidates]
+    likely = seen.copy()
+    likely[least[np.isfinite(reduced_fee[least])]] = True
     near_enough = kernels.within_reach(problem.row_start, problem.row_exemplar, is_open, _N_NEAREST)
     return problem.subproblem(near_enough, likely)

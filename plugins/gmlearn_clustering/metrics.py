@@ -91,6 +91,9 @@ def named_distance(name: str, X: np.ndarray) -> Distance:
 def pairwise(metric: str | Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """All distances (N, M) by a named metric, or by a callable of two rows that returns a number (Python speed)."""
     if callable(metric):
-        matrix = np.array([[metric(x, y) for y in Y] for x in X], dtype=np.float64)
-        return gm.check_array("metric", matrix.reshape(len(X), len(Y)), allow_inf=True)
+        values = [[metric(x, y) for y in Y] for x in X]
+        bad = next((v for row in values for v in row if np.ndim(v) != 0 or isinstance(v, str)), None)
+        if bad is not None:
+            raise ValueError(f"metric: expected a callable of two rows that returns a number, got {bad!r}")
+        return gm.check_array("metric", np.array(values, dtype=np.float64).reshape(len(X), len(Y)), allow_inf=True)
     return named_distance(metric, X)(X, Y)

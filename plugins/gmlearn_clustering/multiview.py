@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.calibration import calibrated_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DistanceBank
 from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection, MLCAProjection, deviations
@@ -105,8 +105,7 @@ def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearne
                   "best single": np.eye(n_features)[_best_single(features.train, split.train_labels)]}
     found = {}
     for method, w in candidates.items():
-        rate = learner.rate_ if method == "learnt" else calibrate_rate(
-            [clustering_path(np.tensordot(w, features.train, 1))], [split.train_labels])
+        rate = learner.rate_ if method == "learnt" else calibrated_rate([np.tensordot(w, features.train, 1)], [split.train_labels])
         found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split)
     found["affinity propagation"] = _affinity_propagation(features, split)
     found["LDA + k-means, k given"] = _lda_kmeans(split)

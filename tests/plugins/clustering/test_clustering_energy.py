@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse
+from gmlearn_clustering import _local_search_numba as kernels
 from gmlearn_clustering import assign, exemplar_energy, exemplars_of_number, minimise_exemplars
 from gmlearn_clustering.dual_bound import dual_prices, price_bound, reduce_problem
 from gmlearn_clustering.energy import with_penalty
@@ -113,6 +114,48 @@ def test_optimiser_is_near_exact_on_clustered_sets():
         costs = with_penalty(((X[:, None] - X[None]) ** 2).sum(-1), 12.0)
         ratios.append(minimise_exemplars(costs, "local", n_kicks=400).energy / minimise_exemplars(costs, "exact").energy)
     assert np.mean(ratios) <= 1.0005 and np.max(ratios) <= 1.006
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 12), KINDS, st.booleans())
+def test_search_keeps_its_books(seed, n, kind, fixed):
+    """The cost that the compiled search returns is that of the set it leaves, ties and kicks included."""
+    rng = np.random.default_rng(seed)
+    problem = facility_problem(random_costs(rng, n, kind), prune=not fixed)
+    is_open = problem.always_open.copy()
+    is_open[rng.choice(np.flatnonzero(np.isfinite(problem.fee)), size=1)] = True
+    size = is_open.sum()
+    cost = kernels.search(*problem.arrays, is_open, 60, 60, fixed, True, seed)
+    assert cost + problem.offset == pytest.approx(problem.energy(np.flatnonzero(is_open)))
+    assert not fixed or is_open.sum() == size
+
+
+def test_rows_are_sorted_by_cost_and_then_index_with_places_in_the_columns():
+    rng = np.random.default_rng(0)
+    for forbidden in (False, True):
+        costs = rng.integers(0, 4, (30, 30)).astype(float)
+        if forbidden:
+            costs[rng.random((30, 30)) < 0.2] = np.inf
+        problem = facility_problem(with_penalty(costs, 9.0))
+        for p in range(30):
+            row = slice(problem.row_start[p] + 1, problem.row_start[p + 1])
+            pairs = list(zip(problem.row_cost[row], problem.row_exemplar[row]))
+            assert pairs == sorted(pairs)
+        client = problem.column_client.astype(np.int64)
+        entry = problem.row_start[client] + problem.column_place
+        assert np.array_equal(problem.row_exemplar[entry], np.repeat(np.arange(30), np.diff(problem.column_start)))
+        assert np.array_equal(problem.row_cost[entry], problem.column_cost)
+
+
+def test_prices_may_start_from_others():
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    costs = with_penalty(((X[:, None] - X[None]) ** 2).sum(-1), 4.0)
+    problem = facility_problem(costs)
+    upper = exemplar_energy(costs, local_search(problem))
+    first = dual_prices(problem, upper, n_rounds=20)
+    kept = first.copy()
+    better = dual_prices(problem, upper, n_rounds=200, start=first)
+    assert np.array_equal(first, kept) and price_bound(problem, better)[0] >= price_bound(problem, first)[0] - 1e-9
 
 
 def test_same_seed_same_answer_and_ties_to_the_lowest_index():

@@ -79,3 +79,17 @@ def test_sparse_precomputed_graph():
 def test_bad_parameters(settings, message):
     with pytest.raises(ValueError, match=message):
         ExemplarClustering(**settings).fit(np.ones((5, 2)) * np.arange(5)[:, None])
+
+
+def test_bad_values():
+    X = np.arange(10.0).reshape(5, 2)
+    graph = scipy.sparse.csr_array(np.array([[0.0, np.nan], [1.0, 0.0]]))
+    given = ExemplarClustering(1.0, metric="precomputed").fit(np.ones((3, 3)))
+    for call, message in [(lambda: ExemplarClustering(1.0, metric="precomputed").fit(graph), "X: contains NaN"),
+                          (lambda: given.predict(np.full((2, 3), np.nan)), "X: contains NaN"),
+                          (lambda: ExemplarClustering(metric=lambda x, y: "far").fit(X), "metric: expected a callable of two rows"),
+                          (lambda: ExemplarClustering(metric=lambda x, y: x - y).fit(X), "metric: expected a callable of two rows"),
+                          (lambda: ExemplarClustering(metric=lambda x, y: np.nan).fit(X), "metric: contains NaN"),
+                          (lambda: ExemplarClustering(time_limit=-1.0).fit(X), "time_limit: expected")]:
+        with pytest.raises(ValueError, match=message):
+            call()

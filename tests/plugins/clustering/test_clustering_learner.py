@@ -13,7 +13,7 @@ from gmlearn_clustering import (
     MLCAProjection,
     noisy_gaussians,
 )
-from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path
+from gmlearn_clustering.calibration import calibrate_rate, choose_point, clustering_path, thinned
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.metrics import squared_euclidean
@@ -164,6 +164,34 @@ def test_path_has_every_number_once_at_its_own_cost():
         assert len(part) <= len(path) and np.array_equal(choose_point(part, rate).labels, wanted.labels)
 
 
+def test_calibrated_rate_keeps_a_margin():
+    """The number stays right when the rate of new sets is a third lower or higher."""
+    X, y = views()
+    paths = [clustering_path(squared_euclidean(Z[0], Z[0])) for Z in (X, views(seed=3, n=100)[0])]
+    rate = calibrate_rate(paths, [y, views(seed=3, n=100)[1]])
+    for path in paths:
+        assert {choose_point(path, factor * rate).n_clusters for factor in (0.67, 1.0, 1.5)} == {4}
+
+
+def test_thinned_partition_keeps_every_cluster_and_shrinks_one():
+    cluster = np.repeat(np.arange(4), [2, 3, 12, 20])
+    for seed in range(12):
+        kept = thinned(cluster, seed)
+        sizes = np.bincount(cluster[kept])
+        shrunk = np.flatnonzero(sizes != [2, 3, 12, 20])
+        assert (np.diff(kept) > 0).all() and len(shrunk) <= 1 and len(sizes) == 4
+        assert all(sizes[c] == {1: 2, 2: 3, 3: 5}[c] for c in shrunk)
+
+
+def test_names_as_labels():
+    X, y = views()
+    names = np.array(["ash", "elm", "fir", "oak"])[y]
+    wanted = ExemplarClusteringLearner(n_rounds=10).fit([X[0]], [y])
+    for labels in (names, names.astype(object), list(names)):
+        learner = ExemplarClusteringLearner(n_rounds=10).fit([X[0]], [labels])
+        assert np.array_equal(learner.weights_, wanted.weights_)
+
+
 def test_calibrated_rule_finds_the_number():
     X, y = views()
     path = clustering_path(squared_euclidean(X[0], X[0]))
@@ -203,6 +231,12 @@ def test_bad_training_data():
         fit(X, y).cluster(np.ones((4, 3)))
     with pytest.raises(ValueError, match="distances: view"):
         DistanceBank([(4, "l2")]).fit(X)
+    with pytest.raises(ValueError, match="distances: expected at least one"):
+        DistanceBank([]).fit(X)
+    with pytest.raises(ValueError, match="at least three points of every class"):
+        ExemplarClusteringLearner(DistanceBank([LDAProjection()])).fit([X], y)
+    with pytest.raises(ValueError, match=r"y\[0\]: expected 4 labels"):
+        ExemplarClusteringLearner(DistanceBank([LDAProjection()])).fit([X], [[0, 0, 0, 1, 1, 1]])
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="must return finite distances >= 0"):
             DistanceBank([(0, lambda A, B, bad=bad: np.full((len(A), len(B)), bad))]).fit(X)
