@@ -118,15 +118,22 @@ class Mixture:
         return sample.scratch["mixture"]
 
     def _start_at_truth(self) -> None:
-        """Every slave at the truth; its clique features and costs are spread evenly, only their sums matter at the start."""
-        sample, mean, memory = self.sample, self.slaves.indicators(self.sample.truth), self.memory
-        n = max(self.slaves.n_slaves, 1)
-        unary = sample.layout.join(self.slaves.unary_features(mean))
-        used = mean > 0
-        fixed = sample.truth_fixed - self.slaves.constant(self.zero) - float(self.fixed_unary[used] @ mean[used])
+        """Every slave at its cheapest labelling with no indicator that the truth does not have: on variables, the truth.
+
+        It takes a visit to the slaves to know what each of them costs there. To spread the truth's costs evenly would not do: as
+        soon as slaves go different shares of the way, the sum would be that of no mixture, and the optimum a wrong one.
+        """
+        from gmlearn.learn._bcfw_numba import costs_at_vertices
+
+        sample, memory, n = self.sample, self.memory, max(self.slaves.n_slaves, 1)
         memory["lam"], memory["average"] = sample.dual.lam.copy(), sample.dual.lam.copy()
-        memory["mean"], memory["y"] = mean, mean[sample.dual.coords]
-        memory["clique"], memory["fixed"] = np.tile((sample.truth_features - unary) / n, (n, 1)), np.full(n, fixed / n)
+        memory["y"], memory["clique"], memory["fixed"] = sample.dual.lam.copy(), np.zeros((n, sample.layout.size)), np.zeros(n)
+        costs = np.where(self.slaves.indicators(sample.truth) > 0, 0.0, np.inf)
+        for batch in self.batches:
+            ind, value, memory["clique"][batch.members], _ = batch.solve(costs[batch.where], self.zero, sample.layout)
+            memory["y"][batch.slots] = ind
+            memory["fixed"][batch.members] = value - costs_at_vertices(batch.indptr, ind, costs[batch.where])
+        memory["mean"] = sample.dual.mean(memory["y"])
 
     def sweeps(self, recalls: int | None) -> int:
         """Sweeps over known planes in a pass: `recalls`, or what the number of copies of a coordinate suggests.
