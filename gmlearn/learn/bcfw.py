@@ -123,26 +123,25 @@ class Mixture:
         It takes a visit to the slaves to know what each of them costs there. To spread the truth's costs evenly would not do: as
         soon as slaves go different shares of the way, the sum would be that of no mixture, and the optimum a wrong one.
         """
-        from gmlearn.learn._bcfw_numba import costs_at_vertices
-
         sample, memory, n = self.sample, self.memory, max(self.slaves.n_slaves, 1)
         memory["lam"], memory["average"] = sample.dual.lam.copy(), sample.dual.lam.copy()
         memory["y"], memory["clique"], memory["fixed"] = sample.dual.lam.copy(), np.zeros((n, sample.layout.size)), np.zeros(n)
         costs = np.where(self.slaves.indicators(sample.truth) > 0, 0.0, np.inf)
         for batch in self.batches:
-            ind, value, memory["clique"][batch.members], _ = batch.solve(costs[batch.where], self.zero, sample.layout)
-            memory["y"][batch.slots] = ind
-            memory["fixed"][batch.members] = value - costs_at_vertices(batch.indptr, ind, costs[batch.where])
+            # at zero weights, and no cost where an indicator is 1, the minimum is the fixed cost
+            memory["y"][batch.slots], memory["fixed"][batch.members], memory["clique"][batch.members], _ = batch.solve(
+                costs[batch.where], self.zero, sample.layout)
         memory["mean"] = sample.dual.mean(memory["y"])
 
     def sweeps(self, recalls: int | None) -> int:
         """Sweeps over known planes in a pass: `recalls`, or what the number of copies of a coordinate suggests.
 
-        Two copies, as on the rows and columns of a grid, come to terms quickly; nine, as on all windows of 3x3, do not.
+        One copy has nobody to agree with, two, as on the rows and columns of a grid, do so quickly; nine, as on all windows of
+        3x3, do not.
         """
         if recalls is not None:
             return recalls
-        return int(np.clip(round(len(self.whole.where) / max(len(self.copies), 1) / 2) - 1, 0, 4))
+        return min(round(len(self.whole.where) / max(len(self.copies), 1) / 2), 4)
 
     def make_room(self, planes: int) -> None:
         """Memory for `planes` planes of each slave, none of which is known yet."""
@@ -303,7 +302,8 @@ class BlockFrankWolfe(Optimizer):
     Parameters
     ----------
     prox : c, in units of 1 / loss: larger means smaller moves of lambda in one pass.
-    stiffen : passes after which c has doubled; it goes on growing by as much.
+    stiffen : passes after which c has doubled; it goes on growing by as much, until F stalls with eight passes to each proximal
+        step, when it begins to fall.
     rate : share of the present point in the running average of (w, lambda), where F is evaluated. Single points swing around the
         optimum on models with many overlapping cliques; their average does not.
     step : about how far a weight may move in the first pass.
@@ -330,6 +330,7 @@ class BlockFrankWolfe(Optimizer):
     def start(self) -> None:
         self.state["squares"], self.state["centre"], self.state["average"] = np.zeros(len(self.w)), self.w.copy(), self.w.copy()
         self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
+        self.state["ease"] = np.array(1.0)
         if self.batch is None:
             self.batch = 1 if self.objective.executor.local else 0
         check_number("batch", self.batch, low=0, integer=True)
@@ -348,7 +349,7 @@ class BlockFrankWolfe(Optimizer):
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         weights = ProximalWeights(objective.prior, self.step, state)
-        value, prox = None, self.prox * (1.0 + float(state["t"]) / self.stiffen)
+        value, prox = None, self.prox * (1.0 + float(state["t"]) / self.stiffen) * float(state["ease"])
         if int(state["t"]) % self.evaluate_every == 0:
             value, gap = self._whole_pass(weights, prox)
         else:
@@ -365,11 +366,16 @@ class BlockFrankWolfe(Optimizer):
         return PassReport(objective=value, gap=gap, step=self.step)
 
     def _adapt(self, value: float) -> None:
-        """Where F no longer falls, the proximal steps were solved too roughly: give each of them more passes."""
-        lowest = float(self.state["lowest"])
+        """Where F no longer falls, the proximal steps were solved too roughly: give each of them more passes.
+
+        With many passes each, they are solved well enough, and too short: from then on they become longer.
+        """
+        state, lowest = self.state, float(self.state["lowest"])
         if np.isfinite(lowest) and value > lowest - 3e-4 * abs(lowest):
-            self.state["inner"] = np.minimum(self.state["inner"] * 2, 8)
-        self.state["lowest"] = np.array(min(lowest, value))
+            if int(state["inner"]) == 8:
+                state["ease"] = np.maximum(state["ease"] * 0.7, 0.02)
+            state["inner"] = np.minimum(state["inner"] * 2, 8)
+        state["lowest"] = np.array(min(lowest, value))
 
     def _whole_pass(self, weights: ProximalWeights, prox: float) -> tuple[float, float]:
         """All slaves at the average (w, lambda): F there, and a move of every sample towards the minimisers."""
