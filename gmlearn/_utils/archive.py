@@ -79,7 +79,7 @@ def check_like(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarra
         given, like, skip = np.asarray(array), np.asarray(expected[name]), name in growing
         if given.dtype != like.dtype or given.ndim != like.ndim or given.shape[skip:] != like.shape[skip:]:
             raise ValueError(f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape {given.shape}")
-        if given.dtype.kind == "f" and np.isfinite(like).all() and not (np.abs(given) < HUGE).all():
+        if given.dtype.kind == "f" and np.isfinite(like).all() and not (np.abs(given.astype(float)) < HUGE).all():
             raise ValueError(f"{name}: expected finite numbers below {HUGE:g}")
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+#: in lists of ones: no more of them
+NONE = 65535
+
 
 @numba.njit(cache=True, nogil=True)
 def dual_costs(slots, where, share, lam, y, mean, prox):
@@ -114,3 +117,132 @@ def shift_centre(coords, copies, lam, average, y, mean, prox, rate):
         total[coords[j]] += y[j]
     for c in range(len(mean)):
         mean[c] = total[c] / copies[c]
+
+
+# ---------------------------------------------------------------------- planes: minimisers of earlier passes
+#
+# starts : int (M + 1,), where the dual variables of each slave of the sample begin.   room : int (M + 1,), the same for its ones.
+# ones : uint16 (C room,), slave by slave, C times the places of its dual variables that are 1, ended by NONE.
+# plane_features : (M, C, P).   plane_fixed : (M, C).   used : int32 (M, C), when a plane was last the best one, 0 if there is none.
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_planes(indptr, members, room, ind, features, fixed, ones, plane_features, plane_fixed, used):
+    """Put the minimisers of a batch among the planes of their slaves, in place of those that were of no use for longest.
+
+    One with fractions, or with more ones than there is room for, is not kept.
+    """
+    n_planes = used.shape[1]
+    for b in range(len(members)):
+        m = members[b]
+        size = room[m + 1] - room[m]
+        found, n = np.full(size, NONE, np.uint16), 0
+        for i in range(indptr[b + 1] - indptr[b]):
+            value = ind[indptr[b] + i]
+            if value != 0.0:
+                if value != 1.0 or n == size or i >= NONE:
+                    n = -1
+                    break
+                found[n] = i
+                n += 1
+        if n < 0:
+            continue
+        place = int(np.argmin(used[m]))
+        for j in range(n_planes):
+            first = room[m] * n_planes + j * size
+            if used[m, j] > 0 and (ones[first:first + size] == found).all() and abs(plane_fixed[m, j] - fixed[b]) < 1e-6:
+                place = j
+                break
+        first = room[m] * n_planes + place * size
+        ones[first:first + size] = found
+        for p in range(features.shape[1]):
+            plane_features[m, place, p] = features[b, p]
+        plane_fixed[m, place] = fixed[b]
+        used[m, place] = used[m].max() + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def recall_direction(members, starts, room, coords, copies, loose, share, fixed_unary, lam, y, mean, prox, w, clique, fixed,
+                     prices, ones, plane_features, plane_fixed, used):
+    """`joint_direction` towards the cheapest known planes of a batch; also returns their numbers and shares of the way, (Mb,).
+
+    prices : (M, C), what the cliques of the planes cost, inf where there is none; may be of slightly older weights.
+    """
+    n_planes = used.shape[1]
+    best, shares = np.full(len(members), -1), np.zeros(len(members))
+    move, turn, slope, square = np.zeros(len(mean)), np.zeros(len(w)), 0.0, 0.0
+    widest = 0
+    for m in members:
+        widest = max(widest, starts[m + 1] - starts[m])
+    theta, step = np.empty(widest), np.empty(widest)
+    for b in range(len(members)):
+        m = members[b]
+        a, size, n_ones = starts[m], starts[m + 1] - starts[m], room[m + 1] - room[m]
+        for i in range(size):
+            c = coords[a + i]
+            theta[i] = share[c] + lam[a + i] + (y[a + i] - mean[c]) / prox
+        j, lowest = -1, np.inf
+        for k in range(n_planes):
+            cost, first = prices[m, k], room[m] * n_planes + k * n_ones
+            for i in range(n_ones):
+                if ones[first + i] == NONE:
+                    break
+                cost += theta[ones[first + i]]
+            if cost < lowest:
+                j, lowest = k, cost
+        if j < 0:
+            continue
+        gap, spread = fixed[m] - plane_fixed[m, j], 0.0
+        for p in range(len(w)):
+            gap += w[p] * (clique[m, p] - plane_features[m, j, p])
+        for i in range(size):
+            step[i] = -y[a + i]
+        first = room[m] * n_planes + j * n_ones
+        for i in range(n_ones):
+            if ones[first + i] != NONE:
+                step[ones[first + i]] += 1.0
+        for i in range(size):
+            if step[i] != 0.0:  # theta may be inf where both are 0
+                gap -= theta[i] * step[i]
+                spread += step[i] * step[i] * loose[coords[a + i]]
+        part = min(1.0, prox * max(gap, 0.0) / max(spread, 1e-300))
+        if part < 1e-7:  # no denormal numbers, as in `gaps_and_shares`
+            continue
+        used[m, j] = used[m].max() + 1
+        best[b], shares[b] = j, part
+        slope += part * (plane_fixed[m, j] - fixed[m])
+        for p in range(len(w)):
+            turn[p] += part * (plane_features[m, j, p] - clique[m, p])
+        for i in range(size):
+            if step[i] != 0.0:
+                c = coords[a + i]
+                move[c] += part * step[i]
+                slope += part * step[i] * (theta[i] - share[c])
+                square += (part * step[i]) ** 2
+    for c in range(len(move)):
+        if move[c] != 0.0:
+            square -= move[c] * move[c] / copies[c]
+            move[c] /= copies[c]
+            slope += fixed_unary[c] * move[c]
+    return best, shares, move, turn, slope, square
+
+
+@numba.njit(cache=True, nogil=True)
+def move_to_planes(members, starts, room, best, shares, move, gamma, y, mean, clique, fixed, ones, plane_features, plane_fixed):
+    """Go `gamma` of the way along the direction that `recall_direction` found, in place."""
+    n_planes = plane_fixed.shape[1]
+    for c in range(len(mean)):
+        mean[c] += gamma * move[c]
+    for b in range(len(members)):
+        j, m, part = best[b], members[b], gamma * shares[b]
+        if j < 0:
+            continue
+        fixed[m] += part * (plane_fixed[m, j] - fixed[m])
+        for p in range(clique.shape[1]):
+            clique[m, p] += part * (plane_features[m, j, p] - clique[m, p])
+        for i in range(starts[m], starts[m + 1]):
+            y[i] -= part * y[i]
+        n_ones = room[m + 1] - room[m]
+        for i in range(room[m] * n_planes + j * n_ones, room[m] * n_planes + (j + 1) * n_ones):
+            if ones[i] != NONE:
+                y[starts[m] + ones[i]] += part

@@ -11,6 +11,10 @@ gap_m / (|d_m|^2/c); then a scalar exact line search along the joint direction, 
 :math:`c_k \sum_p d\phi_p^2/(\mu_p + C_p)`, makes the move an ascent (for sets W: a safe one). C is scaled like AdaGrad, weight
 by weight, so that no step size has to be found. The mixture starts at the truth: no loss, no disagreement.
 
+Where many slaves share a variable their mixtures come to terms slowly, and most of what a pass finds has been found before. The
+minimisers of earlier passes (planes) are then kept, and sweeps over them bring the mixtures together between two visits to the
+slaves, as in multi-plane Frank-Wolfe (Shah, Kolmogorov, Lampert, CVPR 2015).
+
 A mixture stays with its sample. Samples that are worked on side by side start from the same weights; a line search for one
 after the other, which needs nothing but their features and two numbers, then decides how far each of them really moves.
 """
@@ -28,6 +32,9 @@ from gmlearn.learn.objective import SampleState, hinge_of
 from gmlearn.learn.optimizers import Optimizer, PassReport
 from gmlearn.learn.prior import Prior
 from gmlearn.slaves import SlaveGroup
+
+#: as in `_bcfw_numba`, which is imported on first use
+NONE = 65535
 
 
 class Batch:
@@ -85,10 +92,11 @@ class Mixture:
     """Where one sample stands: arrays of its memory.
 
     y (D,), mean (n_coords,), lam (D,) the proximal centre, average (D,) of those centres, clique (M, P) and fixed (M,): clique
-    features and fixed clique costs.
+    features and fixed clique costs. Where planes are kept: ones, plane_features, plane_fixed, used (see `_bcfw_numba`).
     """
 
     PARTS = ("y", "mean", "clique", "fixed")
+    PLANES = ("ones", "plane_features", "plane_fixed", "used")
 
     def __init__(self, sample: SampleState):
         self.sample, self.memory, self.slaves = sample, sample.memory, sample.dual.slaves
@@ -97,6 +105,8 @@ class Mixture:
         self.fixed_unary = self.slaves.unary(self.zero)
         self.copies = np.maximum(self.slaves.count, 1.0)
         self.loose = 1.0 - 1.0 / self.copies
+        # half of a slave's indicators are ones at most, where variables have two states or more
+        self.room = np.concatenate([[0], np.cumsum((np.diff(self.whole.indptr) + 1) // 2)])
         if "y" not in self.memory:
             self._start_at_truth()
 
@@ -108,15 +118,45 @@ class Mixture:
         return sample.scratch["mixture"]
 
     def _start_at_truth(self) -> None:
-        """Every slave at the truth; its clique features and costs are spread evenly, only their sums matter at the start."""
-        sample, mean, memory = self.sample, self.slaves.indicators(self.sample.truth), self.memory
-        n = max(self.slaves.n_slaves, 1)
-        unary = sample.layout.join(self.slaves.unary_features(mean))
-        used = mean > 0
-        fixed = sample.truth_fixed - self.slaves.constant(self.zero) - float(self.fixed_unary[used] @ mean[used])
+        """Every slave at its cheapest labelling with no indicator that the truth does not have: on variables, the truth.
+
+        It takes a visit to the slaves to know what each of them costs there. To spread the truth's costs evenly would not do: as
+        soon as slaves go different shares of the way, the sum would be that of no mixture, and the optimum a wrong one.
+        """
+        sample, memory, n = self.sample, self.memory, max(self.slaves.n_slaves, 1)
         memory["lam"], memory["average"] = sample.dual.lam.copy(), sample.dual.lam.copy()
-        memory["mean"], memory["y"] = mean, mean[sample.dual.coords]
-        memory["clique"], memory["fixed"] = np.tile((sample.truth_features - unary) / n, (n, 1)), np.full(n, fixed / n)
+        memory["y"], memory["clique"], memory["fixed"] = sample.dual.lam.copy(), np.zeros((n, sample.layout.size)), np.zeros(n)
+        costs = np.where(self.slaves.indicators(sample.truth) > 0, 0.0, np.inf)
+        for batch in self.batches:
+            # at zero weights, and no cost where an indicator is 1, the minimum is the fixed cost
+            memory["y"][batch.slots], memory["fixed"][batch.members], memory["clique"][batch.members], _ = batch.solve(
+                costs[batch.where], self.zero, sample.layout)
+        memory["mean"] = sample.dual.mean(memory["y"])
+
+    def sweeps(self, recalls: int | None) -> int:
+        """Sweeps over known planes in a pass: `recalls`, or what the number of copies of a coordinate suggests.
+
+        One copy has nobody to agree with, two, as on the rows and columns of a grid, do so quickly; nine, as on all windows of
+        3x3, do not.
+        """
+        if recalls is not None:
+            return recalls
+        return min(round(len(self.whole.where) / max(len(self.copies), 1) / 2), 4)
+
+    def make_room(self, planes: int) -> None:
+        """Memory for `planes` planes of each slave, none of which is known yet."""
+        n, memory = max(self.slaves.n_slaves, 1), self.memory
+        memory["ones"] = np.full(planes * int(self.room[-1]), NONE, np.uint16)
+        memory["plane_features"] = np.zeros((n, planes, self.sample.layout.size), np.float32)
+        memory["plane_fixed"], memory["used"] = np.zeros((n, planes)), np.zeros((n, planes), np.int32)
+
+    def check_planes(self) -> None:
+        """Refuse planes of a file that point beyond their slaves."""
+        if "ones" in self.memory:
+            sizes, counts = np.diff(self.whole.indptr), np.diff(self.room) * self.memory["used"].shape[1]
+            ones = self.memory["ones"]
+            if ((ones != NONE) & (ones >= np.repeat(sizes, counts))).any():
+                raise ValueError("ones: expected places within their slave")
 
     def features(self) -> np.ndarray:
         """phi (P,) of the mixture."""
@@ -127,7 +167,7 @@ class Mixture:
 
         The vertices are the minimisers at (w, lambda), or, with weights `at`, those at (at, average lambda).
         """
-        from gmlearn.learn._bcfw_numba import costs_at_vertices, dual_costs, gaps_and_shares
+        from gmlearn.learn._bcfw_numba import costs_at_vertices, dual_costs, gaps_and_shares, keep_planes
 
         sample, memory, named = self.sample, self.memory, self.sample.layout.split(w)
         theta, lam = dual_costs(batch.slots, batch.where, self.slaves.unary(named) / self.copies, memory["lam"], memory["y"],
@@ -140,7 +180,30 @@ class Mixture:
         fixed = value - costs_at_vertices(batch.indptr, ind, costs) - features @ (w if at is None else at)
         advantage = memory["fixed"][batch.members] - fixed + (memory["clique"][batch.members] - features) @ w
         shares = gaps_and_shares(batch.indptr, batch.slots, batch.where, self.loose, memory["y"], ind, theta, advantage, prox, each)
+        if each and "used" in memory:
+            keep_planes(batch.indptr, batch.members, self.room, ind, features, fixed, *(memory[n] for n in self.PLANES))
         return Vertices(batch, ind, features, fixed, shares, float(value.sum())), lam
+
+    def recall(self, weights: ProximalWeights, prox: float, sweeps: int) -> None:
+        """Move all batches, and the weights, towards the best planes that the slaves have shown before; none is minimised."""
+        from gmlearn.learn._bcfw_numba import move_to_planes, recall_direction
+
+        memory, layout, starts = self.memory, self.sample.layout, self.whole.indptr
+        if "used" not in memory:
+            return
+        place, planes = [memory[n] for n in self.PARTS], [memory[n] for n in self.PLANES]
+        for _ in range(sweeps):
+            prices = memory["plane_features"] @ weights.w.astype(np.float32) + memory["plane_fixed"]
+            prices[memory["used"] == 0] = np.inf
+            for batch in self.batches:
+                share = self.slaves.unary(layout.split(weights.w)) / self.copies
+                best, shares, move, turn, slope, square = recall_direction(
+                    batch.members, starts, self.room, self.whole.where, self.copies, self.loose, share, self.fixed_unary,
+                    memory["lam"], *place[:2], prox, weights.w, *place[2:], prices, *planes)
+                turn = layout.join(self.slaves.unary_features(move), turn)
+                gamma, _ = weights.search(Direction(self.sample.weight, turn, slope, max(square, 0.0) / prox))
+                if gamma > 0.0:
+                    move_to_planes(batch.members, starts, self.room, best, shares, move, gamma, *place, *planes[:3])
 
     def direction(self, found: Vertices, lam: np.ndarray, prox: float) -> Direction:
         """The joint direction in which every slave goes its share towards its minimiser."""
@@ -239,32 +302,46 @@ class BlockFrankWolfe(Optimizer):
     Parameters
     ----------
     prox : c, in units of 1 / loss: larger means smaller moves of lambda in one pass.
-    stiffen : passes after which c has doubled; it goes on growing by as much.
+    stiffen : passes after which c has doubled; it goes on growing by as much, until F stalls with eight passes to each proximal
+        step, when it begins to fall.
     rate : share of the present point in the running average of (w, lambda), where F is evaluated. Single points swing around the
         optimum on models with many overlapping cliques; their average does not.
     step : about how far a weight may move in the first pass.
     evaluate_every : every so many passes all samples are minimised at the average (w, lambda), which gives F; the minimisers
         serve as directions like those of any other pass.
+    recalls : after each visit to the slaves of a sample, so many sweeps move them towards minimisers of earlier passes, which costs
+        no minimisation. None: 0 to 4, more where more slaves share a variable.
+    planes : minimisers kept of each slave for that; the least recently useful one goes.
     batch : samples that start from the same weights. 1 is best for one worker and the default in one process; 0 means all of
         them and is the default where samples live elsewhere. The path, not the optimum, depends on it.
     """
 
     name = "bcfw"
-    settings = ("prox", "stiffen", "rate", "step", "evaluate_every", "batch")
+    settings = ("prox", "stiffen", "rate", "step", "evaluate_every", "recalls", "planes", "batch")
     prox = 4.0
-    stiffen = 60.0
+    stiffen = 100.0
     rate = 0.3
     step = 0.6
     evaluate_every = 5
+    recalls: int | None = None
+    planes = 12
     batch: int | None = None
 
     def start(self) -> None:
         self.state["squares"], self.state["centre"], self.state["average"] = np.zeros(len(self.w)), self.w.copy(), self.w.copy()
         self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
+        self.state["ease"] = np.array(1.0)
         if self.batch is None:
             self.batch = 1 if self.objective.executor.local else 0
         check_number("batch", self.batch, low=0, integer=True)
+        if self.recalls is not None:
+            check_number("recalls", self.recalls, low=0, integer=True)
+        self.objective.each(make_room, self.recalls, self.planes)
         self.truth_changed()
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        super().restore(snapshot)
+        self.objective.each(check_planes)
 
     def truth_changed(self) -> None:
         self.state["v"] = self.objective.total(mixture_slope)
@@ -272,7 +349,7 @@ class BlockFrankWolfe(Optimizer):
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         weights = ProximalWeights(objective.prior, self.step, state)
-        value, prox = None, self.prox * (1.0 + float(state["t"]) / self.stiffen)
+        value, prox = None, self.prox * (1.0 + float(state["t"]) / self.stiffen) * float(state["ease"])
         if int(state["t"]) % self.evaluate_every == 0:
             value, gap = self._whole_pass(weights, prox)
         else:
@@ -289,11 +366,16 @@ class BlockFrankWolfe(Optimizer):
         return PassReport(objective=value, gap=gap, step=self.step)
 
     def _adapt(self, value: float) -> None:
-        """Where F no longer falls, the proximal steps were solved too roughly: give each of them more passes."""
-        lowest = float(self.state["lowest"])
+        """Where F no longer falls, the proximal steps were solved too roughly: give each of them more passes.
+
+        With many passes each, they are solved well enough, and too short: from then on they become longer.
+        """
+        state, lowest = self.state, float(self.state["lowest"])
         if np.isfinite(lowest) and value > lowest - 3e-4 * abs(lowest):
-            self.state["inner"] = np.minimum(self.state["inner"] * 2, 8)
-        self.state["lowest"] = np.array(min(lowest, value))
+            if int(state["inner"]) == 8:
+                state["ease"] = np.maximum(state["ease"] * 0.7, 0.02)
+            state["inner"] = np.minimum(state["inner"] * 2, 8)
+        state["lowest"] = np.array(min(lowest, value))
 
     def _whole_pass(self, weights: ProximalWeights, prox: float) -> tuple[float, float]:
         """All slaves at the average (w, lambda): F there, and a move of every sample towards the minimisers."""
@@ -307,13 +389,13 @@ class BlockFrankWolfe(Optimizer):
         objective, order, gap = self.objective, self.order(), 0.0
         if self.batch == 1:
             for k in order:
-                weights, found = objective.one(k, step_by_step, weights, prox)
+                weights, found = objective.one(k, step_by_step, weights, prox, self.recalls)
                 gap += found
             return weights, gap
         size = self.batch or len(order)
         for first in range(0, len(order), size):
             index = np.sort(order[first:first + size])
-            gap += self._follow(weights, index, objective.each(local_direction, weights, prox, index=index))
+            gap += self._follow(weights, index, objective.each(local_direction, weights, prox, self.recalls, index=index))
         return weights, gap
 
     def _follow(self, weights: ProximalWeights, index: np.ndarray, directions: list[Direction]) -> float:
@@ -334,8 +416,19 @@ def mixture_slope(sample: SampleState) -> np.ndarray:
     return sample.weight * (Mixture.of(sample).features() - sample.truth_features)
 
 
-def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float) -> tuple[ProximalWeights, float]:
-    """Move the batches of a sample one after the other, and the weights with them; returns these and the gap."""
+def make_room(sample: SampleState, recalls: int | None, planes: int) -> None:
+    """Room for planes of a sample that will recall them."""
+    if Mixture.of(sample).sweeps(recalls):
+        Mixture.of(sample).make_room(planes)
+
+
+def check_planes(sample: SampleState) -> None:
+    """Are the planes of a restored sample its own?"""
+    Mixture.of(sample).check_planes()
+
+
+def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int | None) -> tuple[ProximalWeights, float]:
+    """Move the batches of a sample one after the other, and the weights with them, then to known planes: (weights, gap)."""
     mixture, total = Mixture.of(sample), 0.0
     for batch in mixture.batches:
         found, lam = mixture.minimise(batch, weights.w, prox)
@@ -343,14 +436,15 @@ def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float) -> 
         total += gap
         if gamma > 0.0:
             mixture.move(found, gamma)
+    mixture.recall(weights, prox, mixture.sweeps(recalls))
     return weights, total
 
 
-def local_direction(sample: SampleState, weights: ProximalWeights, prox: float) -> Direction:
+def local_direction(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int | None) -> Direction:
     """The same as if no other sample moved; `follow` decides how far it goes."""
     mixture = Mixture.of(sample)
     lam = sample.memory["lam"] + mixture.remember_place() / prox
-    step_by_step(sample, weights.copy(), prox)
+    step_by_step(sample, weights.copy(), prox, recalls)
     return mixture.direction_since(lam, prox)
 
 

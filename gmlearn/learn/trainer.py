@@ -191,6 +191,15 @@ def merged_layout(found: Sequence[tuple[int, dict[str, tuple[int, ...]]]]) -> We
     return layout
 
 
+def choose_optimizer(options: TrainingOptions) -> tuple[str, str]:
+    """(name, reason) of the optimiser: the one asked for, or what "auto" takes."""
+    if options.optimizer != "auto":
+        return options.optimizer, "asked for"
+    if options.temperature > 0:
+        return "lbfgs", "at a temperature the objective is smooth"
+    return "bcfw", "the hinge: no step size to choose, and the fastest of all on the reference problems"
+
+
 class TrainingRun:
     """One run: objective, optimiser, completions, history, checkpoints, stopping."""
 
@@ -215,9 +224,7 @@ class TrainingRun:
 
     def _make_optimizer(self, w: np.ndarray) -> Optimizer:
         options, prior = self.options, self.objective.prior
-        name = options.optimizer
-        if name == "auto":
-            name = "lbfgs" if options.temperature > 0 else "bcfw"
+        name, self.optimizer_reason = choose_optimizer(options)
         kind = registry.get("optimizer", name)
         reason = kind.refuses(prior, options.temperature)
         if reason is not None:
@@ -323,7 +330,8 @@ class TrainingRun:
 
     def _model(self, status: str) -> TrainedModel:
         options = self.options
-        settings = plain_settings({"optimizer": self.optimizer_name, "loss": options.loss, "decomposition": options.decomposition,
+        settings = plain_settings({"optimizer": self.optimizer_name, "optimizer_reason": self.optimizer_reason,
+                                   "loss": options.loss, "decomposition": options.decomposition,
                                    "regularizer": options.regularizer, "constraints": options.constraints,
                                    "temperature": options.temperature, "max_iter": options.max_iter, "tol": options.tol,
                                    **options.settings})

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from learn_cases import KINDS, chain_samples, random_problem, ring_samples
+from learn_cases import KINDS, chain_samples, objective_of, random_problem, ring_samples
 
 import gmlearn as gm
 
@@ -22,7 +22,7 @@ def test_cutting_planes_certify(kind, slack):
 
 
 def test_exact_oracle_gives_the_true_hinge_and_is_never_above_the_relaxed_one():
-    from learn_cases import objective_of, true_hinge
+    from learn_cases import true_hinge
 
     samples, options = random_problem(np.random.default_rng(1), "loopy", 3, 3, loss=gm.Hamming())
     exact, relaxed = (certified(samples, options, oracle=oracle) for oracle in ("exact", "relaxed"))
@@ -39,20 +39,57 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
     assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
 
 
+#: passes, and how far above the certified F* an optimiser may be after them at its default settings. The first-order methods are
+#: not within 1e-3 there: they need steps chosen for the problem (next test but one).
+AGREE = {"bcfw": (1600, 1e-3), "subgradient": (1000, 1e-1), "stochastic": (1000, 1e-1), "incremental": (1000, 1.5e-1)}
+
+
+def test_every_optimizer_of_the_hinge_is_compared():
+    """A new optimiser has to say how close it gets, below."""
+    from gmlearn.registry import registry
+
+    kinds = {entry.name: entry.obj for entry in registry.entries("optimizer")}
+    prior = objective_of(*random_problem(np.random.default_rng(0), "tree")).prior
+    assert {n for n, kind in kinds.items() if kind.refuses(prior, 0.0) is None} == {*AGREE, "cutting-plane"}
+
+
+@pytest.mark.parametrize("optimizer", AGREE)
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimisers_agree_with_the_certified_optimum(optimizer, kind):
+    samples, options = random_problem(np.random.default_rng(1001), kind, 2, 2, loss=gm.Hamming())
+    passes, tolerance = AGREE[optimizer]
+    reference = certified(samples, options)
+    model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=passes, **options)
+    assert "certified" in reference.status
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + tolerance)
+
+
 @pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
-def test_first_order_methods_reach_the_certified_optimum(optimizer):
+def test_first_order_methods_reach_the_certified_optimum_with_chosen_steps(optimizer):
     samples, options = random_problem(np.random.default_rng(3), "loopy", 2, 3, loss=gm.Hamming())
     reference = certified(samples, options)
     model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options)
     assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("kind", ["tree", "loopy", "hard", "cardinality", "pn_potts"])
-def test_bcfw_reaches_the_certified_optimum(kind):
-    samples, options = random_problem(np.random.default_rng(0), kind, 3, 2, loss=gm.Hamming())
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
+    """Slaves of very different costs: a start that only has the right sum over slaves ended 4 to 26 % too high."""
+    rng = np.random.default_rng(1000 + seed)
+    samples, options = random_problem(rng, "table", 2, int(rng.integers(2, 4)))
     reference = certified(samples, options)
-    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=800, **options)
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=300, **options)
+    assert model.objective <= reference.objective * (1 + 5e-3)
+
+
+def test_kept_planes_change_the_path_not_the_optimum():
+    samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
+    reference = certified(samples, options)
+    for settings in (dict(recalls=0), dict(recalls=4, planes=2)):
+        model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=500, **settings, **options)
+        assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+    with pytest.raises(ValueError, match="recalls"):
+        gm.train(samples, optimizer="bcfw", recalls=-1, **options)
 
 
 def test_bcfw_does_not_stall_on_high_order_grids():
@@ -121,7 +158,7 @@ def test_initial_weights_are_used_and_checked():
 
 
 def test_the_oracle_is_never_called_only_to_log(monkeypatch):
-    """A pass of bcfw minimises every slave once, whether it reports F or not."""
+    """A pass of bcfw minimises every slave once, whether it reports F or not; so does the start, to know its costs there."""
     from gmlearn.slaves.forest import ForestGroup
 
     calls = []
@@ -130,4 +167,4 @@ def test_the_oracle_is_never_called_only_to_log(monkeypatch):
     samples = ring_samples(0)
     per_pass = []
     gm.train(samples, optimizer="bcfw", max_iter=12, tol=-1, callbacks=[lambda *a: per_pass.append(sum(calls)) and None])
-    assert np.ptp(np.diff([0, *per_pass])) == 0
+    assert np.ptp(np.diff(per_pass)) == 0 and per_pass[0] == 2 * (per_pass[1] - per_pass[0])
