@@ -11,9 +11,9 @@ gap_m / (|d_m|^2/c); then a scalar exact line search along the joint direction, 
 :math:`c_k \sum_p d\phi_p^2/(\mu_p + C_p)`, makes the move an ascent (for sets W: a safe one). C is scaled like AdaGrad, weight
 by weight, so that no step size has to be found. The mixture starts at the truth: no loss, no disagreement.
 
-Where many slaves share a variable their mixtures come to terms slowly, and most of what a pass finds has been found before. The
-minimisers of earlier passes (planes) are then kept, and sweeps over them bring the mixtures together between two visits to the
-slaves, as in multi-plane Frank-Wolfe (Shah, Kolmogorov, Lampert, CVPR 2015).
+Where many slaves share a variable their mixtures come to terms slowly, and most of what a pass finds has been found before. On
+request (`recalls`), or once F stalls, the minimisers of earlier passes (planes) are kept, and sweeps over them bring the mixtures
+together between two visits to the slaves, as in multi-plane Frank-Wolfe (Shah, Kolmogorov, Lampert, CVPR 2015).
 
 A mixture stays with its sample. Samples that are worked on side by side start from the same weights; a line search for one
 after the other, which needs nothing but their features and two numbers, then decides how far each of them really moves.
@@ -35,6 +35,8 @@ from gmlearn.slaves import SlaveGroup
 
 #: as in `_bcfw_numba`, which is imported on first use
 NONE = 65535
+#: the most passes of one proximal step, and the sweeps over planes in a pass when even those leave F where it is
+MOST_PASSES, LATE_RECALLS = 8, 4
 
 
 class Batch:
@@ -133,16 +135,6 @@ class Mixture:
                 costs[batch.where], self.zero, sample.layout)
         memory["mean"] = sample.dual.mean(memory["y"])
 
-    def sweeps(self, recalls: int | None) -> int:
-        """Sweeps over known planes in a pass: `recalls`, or what the number of copies of a coordinate suggests.
-
-        One copy has nobody to agree with, two, as on the rows and columns of a grid, do so quickly; nine, as on all windows of
-        3x3, do not.
-        """
-        if recalls is not None:
-            return recalls
-        return min(round(len(self.whole.where) / max(len(self.copies), 1) / 2), 4)
-
     def make_room(self, planes: int) -> None:
         """Memory for `planes` planes of each slave, none of which is known yet."""
         n, memory = max(self.slaves.n_slaves, 1), self.memory
@@ -189,7 +181,7 @@ class Mixture:
         from gmlearn.learn._bcfw_numba import move_to_planes, recall_direction
 
         memory, layout, starts = self.memory, self.sample.layout, self.whole.indptr
-        if "used" not in memory:
+        if "used" not in memory:  # none are kept
             return
         place, planes = [memory[n] for n in self.PARTS], [memory[n] for n in self.PLANES]
         for _ in range(sweeps):
@@ -309,8 +301,8 @@ class BlockFrankWolfe(Optimizer):
     step : about how far a weight may move in the first pass.
     evaluate_every : every so many passes all samples are minimised at the average (w, lambda), which gives F; the minimisers
         serve as directions like those of any other pass.
-    recalls : after each visit to the slaves of a sample, so many sweeps move them towards minimisers of earlier passes, which costs
-        no minimisation. None: 0 to 4, more where more slaves share a variable.
+    recalls : after each visit to the slaves of a sample, so many sweeps move them towards minimisers of earlier passes, without a
+        minimisation: fewer passes, for slaves that are dear to minimise. None: cheap ones are better off without, until F stalls.
     planes : minimisers kept of each slave for that; the least recently useful one goes.
     batch : samples that start from the same weights. 1 is best for one worker and the default in one process; 0 means all of
         them and is the default where samples live elsewhere. The path, not the optimum, depends on it.
@@ -336,15 +328,25 @@ class BlockFrankWolfe(Optimizer):
         check_number("batch", self.batch, low=0, integer=True)
         if self.recalls is not None:
             check_number("recalls", self.recalls, low=0, integer=True)
-        self.objective.each(make_room, self.recalls, self.planes)
         self.truth_changed()
 
     def restore(self, snapshot: dict[str, Any]) -> None:
+        if any("used" in memory for memory in snapshot["samples"]):
+            self.objective.each(make_room, self.planes)  # so that planes of a stranger's file are compared with these
         super().restore(snapshot)
         self.objective.each(check_planes)
 
     def truth_changed(self) -> None:
+        if self._sweeps_over_planes:  # a sample that was lost and built again has none
+            self.objective.each(make_room, self.planes)
         self.state["v"] = self.objective.total(mixture_slope)
+
+    @property
+    def _sweeps_over_planes(self) -> int:
+        """In each pass: as many as the user says, else some once F stalls although proximal steps get many passes."""
+        if self.recalls is not None:
+            return self.recalls
+        return LATE_RECALLS if int(self.state["inner"]) == MOST_PASSES else 0
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
@@ -372,9 +374,11 @@ class BlockFrankWolfe(Optimizer):
         """
         state, lowest = self.state, float(self.state["lowest"])
         if np.isfinite(lowest) and value > lowest - 3e-4 * abs(lowest):
-            if int(state["inner"]) == 8:
+            if int(state["inner"]) == MOST_PASSES:
                 state["ease"] = np.maximum(state["ease"] * 0.7, 0.02)
-            state["inner"] = np.minimum(state["inner"] * 2, 8)
+            state["inner"] = np.minimum(state["inner"] * 2, MOST_PASSES)
+            if self._sweeps_over_planes:
+                self.objective.each(make_room, self.planes)
         state["lowest"] = np.array(min(lowest, value))
 
     def _whole_pass(self, weights: ProximalWeights, prox: float) -> tuple[float, float]:
@@ -386,16 +390,16 @@ class BlockFrankWolfe(Optimizer):
 
     def _sweep(self, weights: ProximalWeights, prox: float) -> tuple[ProximalWeights, float]:
         """One visit to the batches of all slaves, `batch` samples at the same weights."""
-        objective, order, gap = self.objective, self.order(), 0.0
+        objective, order, recalls, gap = self.objective, self.order(), self._sweeps_over_planes, 0.0
         if self.batch == 1:
             for k in order:
-                weights, found = objective.one(k, step_by_step, weights, prox, self.recalls)
+                weights, found = objective.one(k, step_by_step, weights, prox, recalls)
                 gap += found
             return weights, gap
         size = self.batch or len(order)
         for first in range(0, len(order), size):
             index = np.sort(order[first:first + size])
-            gap += self._follow(weights, index, objective.each(local_direction, weights, prox, self.recalls, index=index))
+            gap += self._follow(weights, index, objective.each(local_direction, weights, prox, recalls, index=index))
         return weights, gap
 
     def _follow(self, weights: ProximalWeights, index: np.ndarray, directions: list[Direction]) -> float:
@@ -416,9 +420,9 @@ def mixture_slope(sample: SampleState) -> np.ndarray:
     return sample.weight * (Mixture.of(sample).features() - sample.truth_features)
 
 
-def make_room(sample: SampleState, recalls: int | None, planes: int) -> None:
-    """Room for planes of a sample that will recall them."""
-    if Mixture.of(sample).sweeps(recalls):
+def make_room(sample: SampleState, planes: int) -> None:
+    """Room for the planes of a sample that has none yet."""
+    if "used" not in Mixture.of(sample).memory:
         Mixture.of(sample).make_room(planes)
 
 
@@ -427,7 +431,7 @@ def check_planes(sample: SampleState) -> None:
     Mixture.of(sample).check_planes()
 
 
-def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int | None) -> tuple[ProximalWeights, float]:
+def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int) -> tuple[ProximalWeights, float]:
     """Move the batches of a sample one after the other, and the weights with them, then to known planes: (weights, gap)."""
     mixture, total = Mixture.of(sample), 0.0
     for batch in mixture.batches:
@@ -436,11 +440,11 @@ def step_by_step(sample: SampleState, weights: ProximalWeights, prox: float, rec
         total += gap
         if gamma > 0.0:
             mixture.move(found, gamma)
-    mixture.recall(weights, prox, mixture.sweeps(recalls))
+    mixture.recall(weights, prox, recalls)
     return weights, total
 
 
-def local_direction(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int | None) -> Direction:
+def local_direction(sample: SampleState, weights: ProximalWeights, prox: float, recalls: int) -> Direction:
     """The same as if no other sample moved; `follow` decides how far it goes."""
     mixture = Mixture.of(sample)
     lam = sample.memory["lam"] + mixture.remember_place() / prox
