@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 
 from gmlearn.model.factors import FactorGraph
-from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 
 #: entries of the largest table, and of all tables together (one byte of back-pointer each), that are tried
 MAX_TABLE, MAX_TOTAL = 2.0 ** 24, 2.0 ** 31
@@ -185,7 +185,7 @@ class VariableElimination(MapSolver):
         graph = FactorGraph.of(problem.crf, problem.w)
         found = elimination_order(graph, graph.n_states)
         if found is None:
-            raise ValueError(f"solver 'elimination': the induced width of {problem.crf} is too large "
+            raise SolverRefusal(f"solver 'elimination': the induced width of {problem.crf} is too large "
                              f"(a table would pass {MAX_TABLE} entries); use 'exact' or 'auto'")
         problem.iterations = 1
         answer = Elimination(graph, all_labels(graph), found[0]).run(problem)

@@ -63,7 +63,7 @@ def test_orders_respect_their_limits():
     assert sorted(order) == list(range(6)) and total == pytest.approx(sum(4 ** k for k in range(1, 7)))
     assert elimination_order(graph, graph.n_states, max_table=4 ** 5) is None
     assert elimination_order(graph, graph.n_states, max_total=4 ** 6) is None
-    with pytest.raises(ValueError, match=r"solver 'elimination': the induced width of .* is too large"):
+    with pytest.raises(gm.SolverRefusal, match=r"solver 'elimination': the induced width of .* is too large"):
         wide = gm.CRF(40, 4)
         wide.add(gm.Potts([[i, j] for i in range(40) for j in range(i)]))
         gm.solve(wide, solver="elimination")
