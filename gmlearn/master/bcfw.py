@@ -9,6 +9,7 @@ the other, each by its own exact line search. The bound is evaluated at a runnin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -148,7 +149,7 @@ def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, 
         mixture.move_centre(inverse)
         if k % 8 == 0:
             mixture.set_base()
-        current = dual.round(mixture.average)
+        current = replace(dual.round(mixture.average), blend=mixture.mean.copy())
         if current.bound > best:
             best = current.bound
             dual.lam = mixture.average.copy()

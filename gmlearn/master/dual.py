@@ -16,12 +16,14 @@ class Round:
     """All slaves minimised at one set of multipliers.
 
     bound : sum of the minima, a lower bound of the energy.   mean : float (n_coords,), their average indicators.
-    results : one per group.
+    results : one per group.   blend : float (n_coords,), where a method knows it, averages over many rounds: close to a solution of
+        the relaxation, and a better place to round from than one round.
     """
 
     bound: float
     mean: np.ndarray
     results: list[SlaveResult]
+    blend: np.ndarray | None = None
 
     @property
     def ind(self) -> np.ndarray:

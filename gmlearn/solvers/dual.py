@@ -34,7 +34,7 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
         agreed = current.disagreement == 0.0
         if agreed or k % decode_every == 0 or k & (k - 1) == 0:
             polish, source = not agreed and k & (k - 1) == 0, "agreement of all slaves" if agreed else "slaves' majority"
-            for labels in slaves.proposals(current.results, current.mean):
+            for labels in proposals(slaves, current):
                 (polisher if polish else Problem.offer)(problem, labels, source)
             last = None if polish or agreed else current
         problem.log()
@@ -46,8 +46,14 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
         if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * left:  # type: ignore[index]
             break
     if last is not None and not problem.closed:
-        for labels in slaves.proposals(last.results, last.mean):
+        for labels in proposals(slaves, last):
             polisher(problem, labels, "slaves' majority")
+
+
+def proposals(slaves: Slaves, current: Round) -> list[np.ndarray]:
+    """Labellings (V,) read off what the method has averaged over rounds; off the round alone if it has not, or if slaves agree."""
+    alone = current.blend is None or current.disagreement == 0.0
+    return slaves.proposals(current.results, current.mean if alone else current.blend)  # type: ignore[arg-type]
 
 
 def one_round_bound(problem: Problem) -> None:
