@@ -197,7 +197,7 @@ def choose_optimizer(options: TrainingOptions) -> tuple[str, str]:
         return options.optimizer, "asked for"
     if options.temperature > 0:
         return "lbfgs", "at a temperature the objective is smooth"
-    return "bcfw", "the hinge: no step size to choose, and the fastest of all on the reference problems"
+    return "bcfw", "the hinge: no step size to choose"
 
 
 class TrainingRun:

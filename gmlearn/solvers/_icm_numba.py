@@ -7,11 +7,8 @@ from gmlearn._utils._sorting_numba import counting_order
 
 
 @njit(cache=True, nogil=True)
-def neighbours(adj_slot, indptr, scope, stride):
+def neighbours(adj_slot, owner, indptr, scope, stride):
     """For each place in a clique, variable by variable: the clique; on an edge, the other variable and its stride, else -1."""
-    owner = np.empty(len(scope), np.int64)
-    for f in range(len(indptr) - 1):
-        owner[indptr[f]:indptr[f + 1]] = f
     factor, other, step = np.empty(len(scope), np.int64), np.full(len(scope), -1), np.zeros(len(scope), np.int64)
     for i in range(len(adj_slot)):
         f = owner[adj_slot[i]]

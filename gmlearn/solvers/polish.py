@@ -22,7 +22,7 @@ class Polisher:
         from gmlearn.solvers._icm_numba import neighbours
 
         self.graph = g = FactorGraph.of(problem.crf, problem.w)
-        around = neighbours(g.adjacency[1], g.indptr, g.scope, g.stride)
+        around = neighbours(g.adjacency[1], g.owner, g.indptr, g.scope, g.stride)
         self._arrays = (g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
         self._chains: tuple[np.ndarray, ...] | None = None
 

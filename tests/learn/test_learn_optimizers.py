@@ -72,6 +72,14 @@ def test_first_order_methods_reach_the_certified_optimum_with_chosen_steps(optim
     assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("kind", ["tree", "loopy", "hard", "cardinality", "pn_potts"])
+def test_bcfw_reaches_the_certified_optimum(kind):
+    samples, options = random_problem(np.random.default_rng(0), kind, 3, 2, loss=gm.Hamming())
+    reference = certified(samples, options)
+    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=800, **options)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+
+
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
     """Slaves of very different costs: a start that only has the right sum over slaves ended 4 to 26 % too high."""
