@@ -89,6 +89,11 @@ class Optimizer(ABC):
         """One pass over the samples; the weights are ``state["w"]``."""
 
     @property
+    def settled(self) -> bool:
+        """False as long as the optimiser has an answer of its own to an F that no longer falls: training then goes on."""
+        return True
+
+    @property
     def w(self) -> np.ndarray:
         return self.state["w"]
 

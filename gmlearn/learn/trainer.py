@@ -323,7 +323,7 @@ class TrainingRun:
         if np.isfinite(bound) and self.best_value - bound <= options.tol * scale:
             return f"certified: objective within {options.tol:g} of its lower bound"
         values = np.minimum.accumulate(history.evaluated())
-        measured = len(values) >= 5 and np.isfinite(history.objective[-1]) and not np.isfinite(bound)
+        measured = len(values) >= 5 and self.optimizer.settled and np.isfinite(history.objective[-1]) and not np.isfinite(bound)
         if measured and options.validation is None and values[-4] - values[-1] < options.tol * scale:
             return f"objective fell by less than {options.tol:g} in three evaluations"
         return ""

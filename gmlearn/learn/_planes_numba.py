@@ -1,0 +1,195 @@
+"""Kernels over planes: the minimisers that the slaves of one sample have shown before, and how much of the mixture is on each.
+
+starts : int (M + 1,), where the dual variables of each slave begin.   words : int (M + 1,), where the words of its bits begin.
+bits : uint64 (words[-1], C), the indicators of each plane, 64 to a word.   plane_features : float32 (M, C, P).
+plane_fixed : (M, C).   used : int32 (M, C), when a plane was last the best one, 0 if there is none.
+alpha : (M, C), shares of the mixture. What is missing to 1 is the rest: shares of planes that had to go, known as a sum only.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def lowest_bit(typingctx, word):
+    """The place of the lowest bit that is set."""
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_planes(starts, words, ind, features, fixed, bits, plane_features, plane_fixed, used, alpha):
+    """Put the minimisers `ind` (D,) of all slaves among their planes, in place of those that were of no use for longest.
+
+    A plane with a share of the mixture goes last, and leaves its share to the rest. False, with nothing done for the slaves that
+    follow, if a minimiser is not made of zeros and ones.
+    """
+    n_planes = used.shape[1]
+    for m in range(len(starts) - 1):
+        first, n_words = words[m], words[m + 1] - words[m]
+        found = np.zeros(n_words, np.uint64)
+        for i in range(starts[m + 1] - starts[m]):
+            value = ind[starts[m] + i]
+            if value == 1.0:
+                found[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+            elif value != 0.0:
+                return False
+        place, newest, oldest, least = -1, 0, 0, np.inf
+        for j in range(n_planes):
+            newest = max(newest, used[m, j])
+            worth = used[m, j] + (1e12 * (1.0 + alpha[m, j]) if alpha[m, j] > 0.0 else 0.0)
+            if worth < least:
+                oldest, least = j, worth
+            if used[m, j] == 0 or abs(plane_fixed[m, j] - fixed[m]) > 1e-6:
+                continue
+            same = True
+            for k in range(n_words):
+                same &= bits[first + k, j] == found[k]
+            place = j if same else place
+        if place < 0:
+            place = oldest
+            bits[first:first + n_words, place] = found
+            for p in range(features.shape[1]):
+                plane_features[m, place, p] = features[m, p]
+            plane_fixed[m, place], alpha[m, place] = fixed[m], 0.0
+        used[m, place] = newest + 1
+    return True
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def add_ones(step, value, words, bits, m, plane):
+    """step += value where a plane of slave m is 1."""
+    for k in range(words[m], words[m + 1]):
+        word, base = bits[k, plane], (k - words[m]) << 6
+        while word:
+            step[base + lowest_bit(word)] += value
+            word &= word - np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def cheapest_and_dearest(theta, words, bits, prices, used, alpha, m):
+    """Slave m's cheapest plane and its cost, the same of the dearest one with a share of the mixture, and the cost of all shares.
+
+    Numbers of planes are -1 where there is none.
+    """
+    best, low, worst, high, known = -1, np.inf, -1, -np.inf, 0.0
+    for j in range(used.shape[1]):
+        if used[m, j] > 0:
+            cost = prices[m, j]
+            for k in range(words[m], words[m + 1]):
+                word, base = bits[k, j], (k - words[m]) << 6
+                while word:
+                    cost += theta[base + lowest_bit(word)]
+                    word &= word - np.uint64(1)
+            if cost < low:
+                best, low = j, cost
+            if alpha[m, j] > 0.0:
+                known += alpha[m, j] * cost
+                if cost > high:
+                    worst, high = j, cost
+    return best, low, worst, high, known
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def cost_of_mixture(theta, y, a, size, w, clique, fixed, m):
+    """What slave m's mixture costs now."""
+    cost = fixed[m]
+    for p in range(len(w)):
+        cost += w[p] * clique[m, p]
+    for i in range(size):
+        if y[a + i] != 0.0:  # theta may be inf where it is 0
+            cost += theta[i] * y[a + i]
+    return cost
+
+
+@numba.njit(cache=True, nogil=True)
+def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse, w, clique, fixed, prices, bits, plane_features,
+             plane_fixed, used, alpha, giver, taker, amount, back):
+    """Slave after slave moves a part of its mixture from its dearest plane to its cheapest, by an exact line search in lambda.
+
+    giver, taker, amount : (M,), the log of these moves; giver -1 is the rest.   prices : (M, C), what the cliques of planes cost.
+    inverse : 1 / prox.   back : 0, or the part of the moves in the log that is to be taken back.
+    Returns the change of the clique features (P,), that of the proximal dual at fixed weights, and the squared distance.
+    """
+    n_planes, widest = used.shape[1], 0
+    for m in range(len(starts) - 1):
+        widest = max(widest, starts[m + 1] - starts[m])
+    theta, step = np.empty(widest), np.zeros(widest)
+    turn, change, square = np.zeros(len(w)), 0.0, 0.0
+    for m in range(len(starts) - 1):
+        a, size, rest, gap = starts[m], starts[m + 1] - starts[m], 1.0, 0.0
+        for j in range(n_planes):
+            rest -= alpha[m, j]
+        if back == 0.0:
+            for i in range(size):
+                c = coords[a + i]
+                theta[i] = share[c] + lam[a + i] + (y[a + i] - mean[c]) * inverse
+            best, low, worst, high, known = cheapest_and_dearest(theta, words, bits, prices, used, alpha, m)
+            if rest > 1e-9:
+                cost = (cost_of_mixture(theta, y, a, size, w, clique, fixed, m) - known) / rest
+                if cost > high:
+                    worst, high = -1, cost
+            gap, amount[m] = high - low, 0.0
+            if best < 0 or not gap > 1e-12:
+                continue
+            newest = 0
+            for j in range(n_planes):
+                newest = max(newest, used[m, j])
+            giver[m], taker[m], used[m, best] = worst, best, newest + 1
+        elif amount[m] == 0.0:
+            continue
+        worst, best = giver[m], taker[m]
+        # from the giver, or from what the planes leave of y, to the taker
+        given = fixed[m]
+        if worst >= 0:
+            add_ones(step, -1.0, words, bits, m, worst)
+            given = plane_fixed[m, worst]
+        else:
+            for j in range(n_planes):
+                if alpha[m, j] > 0.0:
+                    add_ones(step, alpha[m, j], words, bits, m, j)
+                    given -= alpha[m, j] * plane_fixed[m, j]
+            for i in range(size):
+                step[i] = min(step[i] - y[a + i], 0.0) / rest
+            given /= rest
+        add_ones(step, 1.0, words, bits, m, best)
+        spread, length = 0.0, 0.0
+        for i in range(size):
+            spread += step[i] * step[i] * loose[coords[a + i]]
+            length += step[i] * step[i]
+        if back == 0.0:
+            # some of the rest must stay: else nothing would tell the way back
+            delta = min(alpha[m, worst] if worst >= 0 else 0.9 * rest, gap / max(spread * inverse, 1e-300))
+            change += delta * (0.5 * delta * spread * inverse - gap)
+            square += delta * delta * length
+            amount[m] = delta
+        else:
+            delta = -back * amount[m]
+        for i in range(size):
+            if step[i] != 0.0:
+                c = coords[a + i]
+                y[a + i] = max(y[a + i] + delta * step[i], 0.0)
+                mean[c] += delta * step[i] / copies[c]
+                step[i] = 0.0
+        fixed[m] += delta * (plane_fixed[m, best] - given)
+        for p in range(len(w)):
+            if worst >= 0:
+                given = plane_features[m, worst, p]
+            else:
+                given = clique[m, p]
+                for j in range(n_planes):
+                    given -= alpha[m, j] * plane_features[m, j, p]
+                given /= rest
+            clique[m, p] += delta * (plane_features[m, best, p] - given)
+            turn[p] += delta * (plane_features[m, best, p] - given)
+        alpha[m, best] = max(alpha[m, best] + delta, 0.0)
+        if worst >= 0:
+            alpha[m, worst] = max(alpha[m, worst] - delta, 0.0)
+    return turn, change, square
