@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = gm.lazy_exports(__name__, {
     "sparse": "draw_landmarks neighbour_costs",
     "learner": "ExemplarClusteringLearner",
     "distances": "DistanceBank",
+    "crossfit": "cross_fit range_folds",
     "fitted_distances": "LDAPosterior LDAProjection MLCAProjection",
     "synthetic": "noisy_gaussians",
     "losses": "ClusteringLoss clustering_loss",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import gmlearn as gm
 from gmlearn_clustering.distances import DistanceBank, MatrixSample, as_views, pair_means
 
 
@@ -29,7 +30,8 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     ----------
     n_folds : at least 3; reduced to the size of the smallest class (not below 3), so that every fit sees every class.
     folds : the fold 0, 1, ... of every point, an array a sample, instead of random ones: if new points will come from
-        other conditions than the training points (another scale, another day), leave out conditions, not points.
+        other conditions than the training points (another scale, another day), leave out conditions, not points; if from
+        beyond the range of an ordered condition, leave out ranges (`range_folds`).
 
     Returns
     -------
@@ -44,6 +46,7 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
         n_folds = max(3, min(n_folds, smallest))
         random = np.random.default_rng(seed)
         folds = [_stratified_folds(y, n_folds, random) for y in labels]
+    folds = _check_folds(folds, labels)
     n_folds = 1 + max(int(fold.max()) for fold in folds)
     if n_folds < 3:
         raise ValueError(f"folds: expected at least 3, so that points are left to fit on, got {n_folds}")
@@ -72,6 +75,37 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
                 stack[feature, held[i], held[j]] = matrix[i, j] / mean
     bank.scale_[supervised] = np.mean(means, axis=0)
     return [MatrixSample(stack) for stack in stacks]
+
+
+def range_folds(condition: Any, n_folds: int = 3) -> np.ndarray:
+    """Folds (N,) that cut an ordered condition into ranges: for new points from beyond the training range.
+
+    With three ranges, the pairs between any two of them are compared by a fit on the third, which lies outside or between them:
+    supervised distances are judged by how they extrapolate. Folds of single values would mostly show how they interpolate.
+
+    Parameters
+    ----------
+    condition : (N,) numbers such as a scale or a date; equal values stay together. n_folds : number of ranges, with as many
+        values each as possible; more than three are judged by fits from both sides.
+    """
+    values, index = np.unique(gm.check_array("condition", condition, ndim=1), return_inverse=True)
+    gm.check_number("n_folds", n_folds, low=3, integer=True)
+    if len(values) < n_folds:
+        raise ValueError(f"condition: expected at least {n_folds} different values for {n_folds} folds, got {len(values)}")
+    sizes = [len(part) for part in np.array_split(values, n_folds)]
+    return np.repeat(np.arange(n_folds), sizes)[index]
+
+
+def _check_folds(folds: Sequence[Any], labels: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The folds as arrays of integers, one a point."""
+    if len(folds) != len(labels):
+        raise ValueError(f"folds: expected one array for each of the {len(labels)} samples, got {len(folds)}")
+    arrays = [np.asarray(fold) for fold in folds]
+    for k, (fold, y) in enumerate(zip(arrays, labels)):
+        if fold.shape != (len(y),) or fold.dtype.kind not in "iu" or fold.min() < 0:
+            raise ValueError(f"folds[{k}]: expected {len(y)} integers >= 0, one a point, got an array of shape {fold.shape} "
+                             f"and type {fold.dtype}")
+    return arrays
 
 
 def _stratified_folds(y: np.ndarray, n_folds: int, random: np.random.Generator) -> np.ndarray:

@@ -16,6 +16,11 @@ def deviations(X: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-9 * np.abs(X).max(axis=0), spread, 1.0)
 
 
+def _location(views: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Means (D_v,) of every view, and deviations times the square root of its dimension."""
+    return [v.mean(axis=0) for v in views], [deviations(v) * np.sqrt(v.shape[1]) for v in views]
+
+
 class FittedView(BaseEstimator):
     """What the projections share: one view, or all views side by side, standardised and reduced to principal components.
 
@@ -28,19 +33,24 @@ class FittedView(BaseEstimator):
     view : index of the view, or None for the concatenation of all views.
     n_components : number of principal components kept at most.
     shrinkage : share of the identity in the scatter matrix that is inverted, in (0, 1].
+    align : standardise every set by its own means and deviations instead of those of the training points. If a set was taken
+        under other conditions, which move or stretch all its points alike (light, distance, another device), this undoes the
+        change. It needs whole sets in which the classes are about as frequent as in training: not single points, and not
+        sets that lack classes.
     """
 
     kind = ""
 
-    def __init__(self, view: int | None = None, n_components: int = 300, shrinkage: float = 0.1):
+    def __init__(self, view: int | None = None, n_components: int = 300, shrinkage: float = 0.1, align: bool = False):
         self.view = view
         self.n_components = n_components
         self.shrinkage = shrinkage
+        self.align = align
 
     @property
     def label(self) -> str:
         """Name in plots and tables."""
-        return f"{'all views' if self.view is None else f'view {self.view}'} {self.kind}"
+        return f"{'all views' if self.view is None else f'view {self.view}'} {'aligned ' if self.align else ''}{self.kind}"
 
     def fit(self, views: list[np.ndarray], y: np.ndarray) -> Any:
         """Fit on training points: list of (N, D_v), labels (N,)."""
@@ -48,10 +58,11 @@ class FittedView(BaseEstimator):
         gm.check_number("shrinkage", self.shrinkage, low=0.0, high=1.0, strict=True)
         if self.view is not None:
             gm.check_number("view", self.view, low=0, high=len(views) - 1, integer=True)
+        if not isinstance(self.align, (bool, np.bool_)):
+            raise ValueError(f"align: expected True or False, got {self.align!r}")
         y = np.unique(y, return_inverse=True)[1]
-        self.means_ = [v.mean(axis=0) for v in views]
-        self.deviations_ = [deviations(v) * np.sqrt(v.shape[1]) for v in views]
-        X = self._chosen(views)
+        self.means_, self.deviations_ = _location(views)
+        X = self._chosen(views, self.means_, self.deviations_)
         _, singular, axes = np.linalg.svd(X, full_matrices=False)
         kept = max(1, min(self.n_components, int((singular > 1e-6 * singular[0]).sum())))
         self.basis_ = axes[:kept].T
@@ -60,7 +71,10 @@ class FittedView(BaseEstimator):
 
     def transform(self, views: list[np.ndarray]) -> np.ndarray:
         """Projected points (N, d); they are compared by squared distance."""
-        return self._chosen(views) @ (self.basis_ @ self.projection_)
+        if self.align and len(views[0]) < 2:
+            raise ValueError(f"X: aligned distances need a set of points, got {len(views[0])}; set align=False for single points")
+        location = _location(views) if self.align else (self.means_, self.deviations_)
+        return self._chosen(views, *location) @ (self.basis_ @ self.projection_)
 
     def _fit(self, X: np.ndarray, member: np.ndarray) -> None:
         raise TypeError("a fitted view must define _fit(X, member), which sets projection_")
@@ -71,8 +85,8 @@ class FittedView(BaseEstimator):
         level = max(float(np.trace(scatter)) / d, 1e-300)
         return (1.0 - self.shrinkage) * scatter + self.shrinkage * level * np.eye(d)
 
-    def _chosen(self, views: list[np.ndarray]) -> np.ndarray:
-        scaled = [(v - m) / s for v, m, s in zip(views, self.means_, self.deviations_)]
+    def _chosen(self, views: list[np.ndarray], means: list[np.ndarray], scales: list[np.ndarray]) -> np.ndarray:
+        scaled = [(v - m) / s for v, m, s in zip(views, means, scales)]
         return np.hstack(scaled) if self.view is None else scaled[self.view]
 
 

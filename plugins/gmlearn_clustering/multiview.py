@@ -9,7 +9,7 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.calibration import calibrated_rate, choose_point, clustering_path
-from gmlearn_clustering.crossfit import cross_fit
+from gmlearn_clustering.crossfit import cross_fit, range_folds
 from gmlearn_clustering.distances import DistanceBank
 from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection, MLCAProjection, deviations
 from gmlearn_clustering.learner import ExemplarClusteringLearner
@@ -25,7 +25,8 @@ _N_SHOWN = 15
 
 @dataclass
 class Split:
-    """Standardised views of training and test points, and their classes 0..K-1; folds for cross-fitting if not random."""
+    """Standardised views of training and test points, and their classes 0..K-1; folds for cross-fitting if the test points were
+    taken under other conditions."""
 
     train: list[np.ndarray]
     train_labels: np.ndarray
@@ -73,10 +74,15 @@ def cluster_multiview(run: gm.Run) -> None:
 
 
 def distance_features(split: Split) -> Features:
-    """Plain and fitted distances of every view and of all views together."""
-    entries: list[Any] = [LDAProjection(), LDAPosterior(), MLCAProjection()]
+    """Plain and fitted distances of every view and of all views together; the fitted ones aligned where conditions change."""
+    align = split.folds is not None
+
+    def fitted(view: int | None) -> list[Any]:
+        return [kind(view, align=align) for kind in (LDAProjection, LDAPosterior, MLCAProjection)]
+
+    entries: list[Any] = fitted(None)
     for v in range(len(split.train)):
-        entries += [(v, "l2"), (v, "l1"), (v, "rbf"), LDAProjection(v), LDAPosterior(v), MLCAProjection(v)]
+        entries += [(v, "l2"), (v, "l1"), (v, "rbf"), *fitted(v)]
     bank = DistanceBank(entries)
     folds = None if split.folds is None else [split.folds]
     train = cross_fit(bank, [split.train], [split.train_labels], folds=folds)[0].matrices
@@ -176,7 +182,9 @@ def load_split(run: gm.Run, name: str, seed: int) -> Split:
     scaled = []
     for view in views:
         scaled.append((view - view[train].mean(axis=0)) / deviations(view[train]))
-    folds = np.unique(scale[train], return_inverse=True)[1] if name.startswith("kth ") else None  # new scales: leave out scales
+    folds = None
+    if name.startswith("kth "):  # new scales: leave out single ones for tests in between, ranges for tests beyond
+        folds = range_folds(scale[train]) if name == "kth far scales" else np.unique(scale[train], return_inverse=True)[1]
     return Split([v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test], folds)
 
 
