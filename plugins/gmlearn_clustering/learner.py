@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 import gmlearn as gm
 from gmlearn_clustering.calibration import PathPoint, calibrated_rate, choose_point, clustering_path
+from gmlearn_clustering.contrast import contrasts, with_contrast
 from gmlearn_clustering.crossfit import cross_fit, is_supervised
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.losses import ClusteringLoss
@@ -24,9 +25,10 @@ class ExemplarClusteringLearner(BaseEstimator):
     """Learn d_pq = w . f_pq such that clustering new sets around exemplars gives partitions like those in training.
 
     Max-margin training of the exemplar energy by dual decomposition (Komodakis 2011): one slave per point and per true
-    cluster, the exemplars of the true partitions being latent. After w is learnt, the rule that decides the number of
-    clusters is calibrated on the training partitions (`calibration`). A round costs about the distances' matrix product,
-    O(N^2 F) time and O(N^2) memory a sample.
+    cluster, the exemplars of the true partitions being latent. A share of the weight then goes to all features by how well
+    each alone tells the clusters apart (`contrast`), and the rule that decides the number of clusters is calibrated on the
+    training partitions (`calibration`). A round costs about the distances' matrix product, O(N^2 F) time and O(N^2) memory a
+    sample.
 
     Parameters
     ----------
@@ -36,6 +38,7 @@ class ExemplarClusteringLearner(BaseEstimator):
     alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
     tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or "none".
     penalty : d_qq during training, or "learn".
+    contrast_share : share of the weight, in [0, 1], that is given out by contrast; 0 leaves the weights of training alone.
     n_rounds : training rounds. n_inner : rounds between two completions (T of the paper). stochastic : one sample a step.
     step, lambda_step : first steps of the weights and of the multipliers; they fall as training goes on.
     penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with clusters of any
@@ -44,7 +47,8 @@ class ExemplarClusteringLearner(BaseEstimator):
 
     Attributes
     ----------
-    weights_ : (F,) learnt weights. feature_names_ : their names. scale_ : (F,) normalisation stored with the model.
+    weights_ : (F,) learnt weights, contrast included. feature_names_ : their names.
+    scale_ : (F,) normalisation stored with the model.
     penalty_ : d_qq at the end of training. rate_ : the calibrated rule. history_ : {"objective": [...]} by round.
 
     Examples
@@ -57,8 +61,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     """
 
     def __init__(self, features: Any = "dimensions", *, alpha: float = 1.0, beta: float = 1.0, tau: float = 0.1,
-                 regularizer: str = "l1", constraints: str = "nonnegative", penalty: Any = 1.0, n_rounds: int = 100,
-                 n_inner: int = 1, stochastic: bool = False, step: float = 0.03, lambda_step: float = 0.1,
+                 regularizer: str = "l1", constraints: str = "nonnegative", penalty: Any = 1.0, contrast_share: float = 0.5,
+                 n_rounds: int = 100, n_inner: int = 1, stochastic: bool = False, step: float = 0.03, lambda_step: float = 0.1,
                  penalty_rule: str = "transfer", random_state: int | None = 0) -> None:
         self.features = features
         self.alpha = alpha
@@ -67,6 +71,7 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.regularizer = regularizer
         self.constraints = constraints
         self.penalty = penalty
+        self.contrast_share = contrast_share
         self.n_rounds = n_rounds
         self.n_inner = n_inner
         self.stochastic = stochastic
@@ -91,7 +96,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             if sample.n_points != len(truth):
                 raise ValueError(f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got {len(truth)}")
         found = self._train(samples, partitions)
-        self.weights_ = found.weights[DISTANCE]
+        self.weights_ = with_contrast(found.weights[DISTANCE], contrasts(samples, partitions), self.contrast_share)
         self.penalty_ = float(found.weights[PENALTY][0]) if self.penalty == "learn" else float(self.penalty)
         self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
         self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
@@ -188,6 +193,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             raise ValueError(f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got {self.features!r}")
         for name in ("alpha", "beta", "tau"):
             gm.check_number(name, getattr(self, name), low=0.0)
+        gm.check_number("contrast_share", self.contrast_share, low=0.0, high=1.0)
         for name in ("step", "lambda_step"):
             gm.check_number(name, getattr(self, name), low=0.0, strict=True)
         gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
