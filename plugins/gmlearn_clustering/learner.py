@@ -80,15 +80,21 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.penalty_rule = penalty_rule
         self.random_state = random_state
 
-    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> ExemplarClusteringLearner:
-        """Learn from samples and their true partitions (labels of any kind, one array a sample)."""
+    def fit(self, X: Sequence[Any], y: Sequence[Any], folds: Sequence[np.ndarray] | None = None) -> ExemplarClusteringLearner:
+        """Learn from samples and their true partitions (labels of any kind, one array a sample).
+
+        folds : for supervised distances, what is left out together when they are cross-fitted: the fold 0, 1, ... of every
+            point, an array a sample, such as its condition or `range_folds` of it; random if None.
+        """
         self._check_parameters()
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         partitions = _check_partitions(X, y)
         self.bank_ = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]() if isinstance(
             self.features, str) else self.features
         if is_supervised(self.bank_):
-            samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed)
+            samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed, folds=folds)
+        elif folds is not None:
+            raise ValueError("folds: only banks with supervised distances are cross-fitted; leave folds out")
         else:
             self.bank_.fit(X, partitions)
             samples = [self.bank_.prepare(x) for x in X]

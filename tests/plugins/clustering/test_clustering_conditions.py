@@ -72,6 +72,19 @@ def test_folds_by_range_show_that_a_distance_does_not_extrapolate():
     assert told_apart(condition) > 1.3 * told_apart(range_folds(condition))
 
 
+def test_learner_takes_folds():
+    X, y = points()
+    bank = DistanceBank([LDAProjection(0), (0, "l2")])
+    by_range = [range_folds(X[0][:, 0])]
+    samples = cross_fit(bank, [X], [y], folds=by_range)
+    wanted = contrasts(samples, [y]).clip(0) ** 2
+    learner = ExemplarClusteringLearner(bank, contrast_share=1.0, n_rounds=5)
+    assert np.allclose(learner.fit([X], [y], by_range).weights_ / learner.weights_.sum(), wanted / wanted.sum())
+    assert not np.allclose(learner.fit([X], [y]).weights_ / learner.weights_.sum(), wanted / wanted.sum())
+    with pytest.raises(ValueError, match="folds: only banks with supervised distances"):
+        ExemplarClusteringLearner().fit([X[0]], [y], by_range)
+
+
 @pytest.mark.parametrize("folds", [[np.arange(60) % 3] * 2, [np.arange(59) % 3], [np.arange(60) % 3 - 1], [np.arange(60) % 3 / 2]])
 def test_bad_folds(folds):
     X, y = points()
