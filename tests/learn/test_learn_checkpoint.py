@@ -197,3 +197,16 @@ def test_a_checkpoint_loads_without_executing_code(tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         gm.train(chain_samples(0), checkpoint=evil)
     assert os.path.exists(evil)
+
+
+@pytest.mark.parametrize("name, value", [("bits", 2 ** 63), ("alpha", 0.9), ("alpha", -0.1)])
+def test_planes_that_do_not_fit_their_slaves_are_refused(name, value, tmp_path):
+    samples, path = ring_samples(0), tmp_path / "c.npz"
+    gm.train(samples, max_iter=2, checkpoint=path, checkpoint_every=1, **options("bcfw"))
+    with np.load(path) as archive:
+        arrays = {n: archive[n].copy() for n in archive.files}
+    chosen = next(n for n in arrays if n.endswith(name))
+    arrays[chosen].flat[:] = value
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match=name):
+        gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw"))

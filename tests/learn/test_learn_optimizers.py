@@ -100,6 +100,46 @@ def test_kept_planes_change_the_path_not_the_optimum():
         gm.train(samples, optimizer="bcfw", recalls=-1, **options)
 
 
+def only_sums(monkeypatch):
+    from gmlearn.slaves import CliqueGroup
+
+    monkeypatch.setattr(CliqueGroup, "slave_features", lambda self, result: None)
+
+
+def no_memory(monkeypatch):
+    from gmlearn.learn import mixture
+
+    monkeypatch.setattr(mixture, "MOST_BYTES", 0)
+
+
+def fractions_after_a_while(monkeypatch):
+    from gmlearn.learn.mixture import PlaneMixture
+
+    keep, visits = PlaneMixture.keep, []
+
+    def spoilt(self, found):
+        visits.append(found)
+        if len(visits) > 40:
+            found.ind[0] = 0.5
+        keep(self, found)
+
+    monkeypatch.setattr(PlaneMixture, "keep", spoilt)
+
+
+@pytest.mark.parametrize("obstacle", [only_sums, no_memory, fractions_after_a_while])
+def test_bcfw_does_without_planes_where_they_cannot_be_kept(obstacle, monkeypatch):
+    from gmlearn.learn.mixture import VertexMixture
+
+    seen, visit = [], VertexMixture.visit
+    monkeypatch.setattr(VertexMixture, "visit", lambda self, *args: (seen.append(self), visit(self, *args))[1])
+    samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
+    reference = certified(samples, options)
+    obstacle(monkeypatch)
+    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=600, **options)
+    assert seen
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 5e-3)
+
+
 def test_bcfw_does_not_stall_on_high_order_grids():
     """All 3x3 Pn-Potts cliques of a grid at given weights: the stochastic subgradient must not be the better one."""
     rng = np.random.default_rng(0)
