@@ -23,12 +23,12 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np  # noqa: E402
+from gmlearn_vision.synthetic import patch_samples  # noqa: E402
 from grids import gco_seconds  # noqa: E402
 
 import gmlearn as gm  # noqa: E402
 from gmlearn.learn.trainer import choose_optimizer  # noqa: E402
 from gmlearn.registry import registry  # noqa: E402
-from gmlearn_vision.synthetic import patch_samples  # noqa: E402
 
 OPTIMIZERS = ("bcfw", "subgradient", "stochastic", "incremental")
 
