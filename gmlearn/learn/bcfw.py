@@ -108,9 +108,9 @@ class BlockFrankWolfe(Optimizer):
     def truth_changed(self) -> None:
         self.state["v"] = self.objective.total(mixture_slope, self.planes)
 
-    @property
-    def settled(self) -> bool:
-        return float(self.state["ease"]) < 0.5
+    def stalled(self, lowest: np.ndarray, least: float) -> str:
+        """As in the base class, once longer proximal steps have been tried as well."""
+        return super().stalled(lowest, least) if float(self.state["ease"]) < 0.5 else ""
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective

@@ -17,7 +17,10 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
         if labels.shape != (sample.crf.n_vars,):
             raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), "
                              f"got {labels.shape}")
-        labels = sample.crf.check_labels(labels)
+        try:
+            labels = sample.crf.check_labels(labels)
+        except ValueError as error:
+            raise ValueError(f"samples[{state.index}].completion: {error}") from None
         if sample.hidden is not None and (labels != sample.labels)[sample.observed].any():
             v = int(np.flatnonzero((labels != sample.labels) & sample.observed)[0])
             raise ValueError(f"samples[{state.index}].completion: changed the observed label of variable {v} from "
@@ -30,16 +33,19 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
     return answer.labels
 
 
-def take_completion(state: SampleState, w: np.ndarray, solver: str, seed: int) -> float:
-    """Complete a latent sample; returns how much the objective fell. A completion that is no better is not taken."""
+def take_completion(state: SampleState, w: np.ndarray, solver: str, seed: int) -> tuple[float, bool]:
+    """Complete a latent sample: how much the objective fell, and whether the truth is another one now.
+
+    A completion that is no better is not taken.
+    """
     if not state.sample.latent:
-        return 0.0
+        return 0.0, False
     old, before = state.truth, state.truth_energy(w)
     state.set_truth(complete(state, w, solver, seed))
     if not state.completed:
         state.completed = True
-        return 0.0
+        return 0.0, True
     drop = state.weight * (before - state.truth_energy(w))
     if drop < 0:
         state.set_truth(old)
-    return max(drop, 0.0)
+    return max(drop, 0.0), bool((state.truth != old).any())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -84,14 +84,18 @@ class Optimizer(ABC):
         self.objective.restore(snapshot["samples"])
         self.state.update(snapshot["state"])
 
+    def stalled(self, lowest: np.ndarray, least: float) -> str:
+        """Since when F has not fallen, in words; empty if it still falls.
+
+        Parameters
+        ----------
+        lowest : float (n,), the lowest F after each evaluation.   least : a fall that counts.
+        """
+        return "in three evaluations" if len(lowest) >= 5 and lowest[-4] - lowest[-1] < least else ""
+
     @abstractmethod
     def run(self) -> PassReport:
         """One pass over the samples; the weights are ``state["w"]``."""
-
-    @property
-    def settled(self) -> bool:
-        """False as long as the optimiser has an answer of its own to an F that no longer falls: training then goes on."""
-        return True
 
     @property
     def w(self) -> np.ndarray:
@@ -107,59 +111,155 @@ class Optimizer(ABC):
         return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(self.objective.n_samples)
 
 
+#: the share of F that steps aim at, and what is left of it at the end of a cycle
+AIM, FALL = 0.125, 1e-3
+#: passes of the first cycle of steps; each of the next is twice as long
+CYCLE = 200
+#: squared slopes are means over about so many passes
+MEMORY = 50
+
+
+def cycle_of(t: int) -> tuple[int, float]:
+    """The number of the cycle of pass t, and how much of it has passed: from 0 to 1, each time half as fast."""
+    place = t / CYCLE + 1.0
+    number = int(np.floor(np.log2(place)))
+    return number, place / 2.0 ** number - 1.0
+
+
+class LambdaStep(NamedTuple):
+    """How far multipliers move: by `size`, or, if that is None, by aim / max(usual, squared slope of the sample)."""
+
+    size: float | None
+    aim: float = 0.0
+    usual: float = 0.0
+
+    def along(self, spread: float) -> float:
+        """The step of a sample with squared slope `spread`."""
+        if self.size is not None:
+            return self.size
+        # the first pass has no mean yet; a sample far above it moves less, or those that disagree for the first time would leap
+        return self.aim / max(self.usual, spread) if self.usual > 0 else 0.0
+
+
+def move_multipliers(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
+    """A subgradient step of one sample's multipliers.
+
+    Returns its slope in w (P,), its hinge and its squared slope in lambda, in one array.
+    """
+    sample.set_weights(w)
+    if "lam" not in sample.memory:
+        sample.memory["lam"] = sample.dual.lam.copy()
+    lam, slaves = sample.memory["lam"], sample.dual.slaves
+    current = sample.dual.round(lam)
+    spread = squared_slope(sample, current.mean)
+    slaves.move(lam, current.results, current.mean, step.along(spread))  # in place: new memory costs more than the move
+    return np.append(slope_of(sample, sample.features_of(current)), [hinge_of(sample, w, current.bound), spread])
+
+
+def squared_slope(sample: SampleState, mean: np.ndarray) -> float:
+    """c_k |ind - mean|^2 of one sample with average indicators `mean` (n_coords,); indicators are 0 or 1."""
+    return sample.weight * float(sample.dual.slaves.count @ (mean * (1.0 - mean)))
+
+
 class Subgradient(Optimizer):
     r"""Batch projected subgradient with steps of their own for w and lambda.
 
-    w moves by an AdaGrad-scaled step :math:`\eta/\sqrt{\sum g^2}` through the proximal map of R and W, lambda by
-    :math:`\sigma/\sqrt{1+t}` times (ind - mean).
+    A step of length a/|g|^2 along a subgradient g would lower a linear F by a. The moves of w have such an aim, with the proximal
+    map of R and W and a rate of its own for every weight (in the metric of the root mean squares r of the slopes:
+    :math:`a/(r_p\sum_q r_q)`), those of lambda likewise. The slopes are means over recent passes: no step depends on the units of
+    the problem. The aim falls geometrically, from a share of F (the geometric mean of the first and the lowest one) to `FALL` of
+    that share of the lowest F. That ends close to the optimum if the fall is slow enough; how slow depends on the problem, so cycles
+    follow each other, each twice as long as the last. In the history, `step` is the aim.
 
     Parameters
     ----------
-    step : eta, about how far a weight should move at first.   lambda_step : sigma, in units of the loss.
+    step : how far a weight moves at first; it then takes AdaGrad's steps, step / sqrt(sum of g^2). None: as above.
+    lambda_step : how far multipliers move at first, in units of the loss; then lambda_step / sqrt(1 + t). None: as above.
     """
 
     name = "subgradient"
     settings: ClassVar[tuple[str, ...]] = ("step", "lambda_step")
-    step = 0.1
-    lambda_step = 0.5
+    step: float | None = None
+    lambda_step: float | None = None
+    #: what a pass over all samples at one (w, lambda) does with each
+    batch_move = staticmethod(move_multipliers)
 
     def start(self) -> None:
-        self.state["squares"] = np.zeros(len(self.w))
+        for name in ("step", "lambda_step"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=0, strict=True)
+        self.state["squares"], self.state["spread"] = np.zeros(len(self.w)), np.array(0.0)
+        self.state["first"], self.state["lowest"] = np.array(0.0), np.array(np.inf)
+        self.state["cycle"], self.state["before"], self.state["gain"] = np.array(0), np.array(np.inf), np.array(np.inf)
+
+    def _note(self, value: float) -> None:
+        """Keep the first and the lowest F; and, where a cycle has ended, how much F fell in it."""
+        state, number = self.state, cycle_of(int(self.state["t"]))[0]
+        if int(state["t"]) == 0:
+            state["first"] = np.array(value)
+        state["lowest"], state["gain"] = np.minimum(state["lowest"], value), np.array(np.inf)
+        if number > int(state["cycle"]):
+            state["gain"], state["before"], state["cycle"] = state["before"] - state["lowest"], state["lowest"], np.array(number)
+
+    def stalled(self, lowest: np.ndarray, least: float) -> str:
+        """As in the base class; judged by whole cycles: within one, F rises with long steps and rests with short ones."""
+        if self.step is not None and self.lambda_step is not None:
+            return super().stalled(lowest, least)
+        return "in a whole cycle of steps" if float(self.state["gain"]) < least else ""
+
+    def _measure(self, slope: np.ndarray, spread: float) -> None:
+        """Bring the means of the squared slopes up to date: in w (P,), and in lambda."""
+        state = self.state
+        share = max(2.0 / (2.0 + float(state["t"])), 1.0 / MEMORY)  # the first slopes, of untrained weights, are soon forgotten
+        if self.step is None:  # else they are AdaGrad's sums
+            state["squares"] = state["squares"] + share * (slope ** 2 - state["squares"])
+        state["spread"] = state["spread"] + share * (spread - state["spread"])
 
     def _move_w(self, slope: np.ndarray, share: float) -> None:
-        """A proximal AdaGrad step; `share` of R goes with it."""
+        """A proximal step against a slope (P,); `share` of R goes with it."""
         state, prior = self.state, self.objective.prior
-        state["squares"] = state["squares"] + slope ** 2
-        rate = np.where(state["squares"] > 0, self.step / np.sqrt(np.maximum(state["squares"], 1e-300)), 0.0)
-        rate = prior.even(rate)
+        if self.step is not None:
+            state["squares"] = state["squares"] + slope ** 2
+            roots, aim = np.sqrt(state["squares"]), self.step
+        else:
+            # as large as a batch pass would make them: a slope far above its mean is no reason for a leap
+            roots = np.sqrt(np.maximum(state["squares"], slope ** 2 / MEMORY))
+            aim = self._aim / max(float(roots.sum()), 1e-300)
+        # a weight that was never asked to move must not hold back those that share its set
+        rate = prior.even(np.divide(aim, roots, out=np.full(len(roots), np.inf), where=roots > 0))
+        rate[np.isinf(rate)] = 0.0
         state["w"] = prior.prox(state["w"] - rate * slope, share * rate)
 
     @property
-    def _lambda_size(self) -> float:
-        return self.lambda_step / np.sqrt(1.0 + float(self.state["t"]))
+    def _aim(self) -> float:
+        """By how much a move of this pass should lower F; nothing before the first pass."""
+        first, lowest, u = float(self.state["first"]), float(self.state["lowest"]), cycle_of(int(self.state["t"]))[1]
+        return float(AIM * np.sqrt(first * lowest) ** (1.0 - u) * (FALL * lowest) ** u) if first > 0 else 0.0
+
+    @property
+    def _shown_step(self) -> float:
+        return self._aim if self.step is None else self.step
+
+    @property
+    def _lambda_step(self) -> LambdaStep:
+        if self.lambda_step is not None:
+            return LambdaStep(self.lambda_step / np.sqrt(1.0 + float(self.state["t"])))
+        return LambdaStep(None, self._aim, float(self.state["spread"]))
 
     def run(self) -> PassReport:
         objective, state = self.objective, self.state
-        found = objective.total(move_multipliers, self.w, self._lambda_size)
-        value, state["evaluated"] = objective.prior.value(self.w) + float(found[-1]), self.w.copy()
-        self._move_w(found[:-1], 1.0)
+        found = objective.total(self.batch_move, self.w, self._lambda_step)
+        value, state["evaluated"] = objective.prior.value(self.w) + float(found[-2]), self.w.copy()
+        self._note(abs(value))
+        self._measure(found[:-2], float(found[-1]))
+        aim = self._shown_step
+        self._move_w(found[:-2], 1.0)
         state["t"] = state["t"] + 1
-        return PassReport(objective=value, step=self.step)
-
-
-def move_multipliers(sample: SampleState, w: np.ndarray, size: float) -> np.ndarray:
-    """A subgradient step of one sample's multipliers; returns its slope in w (P,) and its hinge, in one array."""
-    sample.set_weights(w)
-    if "lam" not in sample.memory:
-        sample.memory["lam"] = sample.dual.lam.copy()
-    lam = sample.memory["lam"]
-    current = sample.dual.round(lam)
-    sample.dual.slaves.move(lam, current.results, current.mean, size)  # in place: new memory of that size costs more than the move
-    return np.append(slope_of(sample, sample.features_of(current)), hinge_of(sample, w, current.bound))
+        return PassReport(objective=value, step=aim)
 
 
 class Stochastic(Subgradient):
-    """A few samples at a time in random order: w by proximal AdaGrad (with their share of R), lambda of those samples.
+    """A few samples at a time in random order: w by a proximal step (with their share of R), lambda of those samples.
 
     The sum of the minima met on the way is no value of F at one point; every `evaluate_every` passes the pass is a
     batch one, which gives F and moves as well.
@@ -177,43 +277,66 @@ class Stochastic(Subgradient):
     def run(self) -> PassReport:
         if int(self.state["t"]) % self.evaluate_every == 0:
             return super().run()
-        n, order = self.objective.n_samples, self.order()
+        n, order, total, aim = self.objective.n_samples, self.order(), np.zeros(len(self.w) + 2), self._shown_step
         for first in range(0, n, self.batch):
             index = np.sort(order[first:first + self.batch])
-            found = self._visit(index)
-            self._move_w(np.sum(found, axis=0)[:-1], len(index) / n)
+            found = np.sum(self._visit(index), axis=0)
+            self._move_w(found[:-2], len(index) / n)
+            total += found
+        self._measure(total[:-2], float(total[-1]))
         self.state["t"] = self.state["t"] + 1
-        return PassReport(step=self.step)
+        return PassReport(step=aim)
 
     def _visit(self, index: np.ndarray) -> list[np.ndarray]:
-        """Move the multipliers of some samples; their slopes."""
-        return self.objective.each(move_multipliers, self.w, self._lambda_size, index=index)
+        """Move the multipliers of some samples; what `move_multipliers` returns."""
+        return self.objective.each(move_multipliers, self.w, self._lambda_step, index=index)
+
+
+def move_one_group(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: list[int]) -> np.ndarray:
+    """Minimise one random group of slaves of a sample, and move by it and what is remembered of the others."""
+    sample.set_weights(w)
+    dual, groups = sample.dual, sample.dual.slaves.groups
+    if "ind" not in sample.memory:  # a sample that was lost and built again
+        return move_and_remember(sample, w, step)
+    g = int(np.random.default_rng([*seed, 1, sample.index]).integers(len(groups)))
+    where = dual.slaves.slices[g]
+    result = groups[g].solve((dual.share + sample.memory["lam"])[where], dual.prepared[g])
+    sample.memory["ind"][where] = result.ind
+    sample.memory["cliques"][g] = sample.layout.join(groups[g].features(result))
+    return move_by_remembered(sample, step)
+
+
+def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
+    """As `move_multipliers`; the minimisers are remembered: indicators "ind" (D,), clique features "cliques" (groups, P)."""
+    sample.set_weights(w)
+    dual, memory, layout = sample.dual, sample.memory, sample.layout
+    current = dual.round(memory.setdefault("lam", dual.lam.copy()))
+    memory["ind"] = current.ind
+    memory["cliques"] = np.array([layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)])
+    found = move_by_remembered(sample, step)
+    found[-2] = hinge_of(sample, w, current.bound)
+    return found
+
+
+def move_by_remembered(sample: SampleState, step: LambdaStep) -> np.ndarray:
+    """As `move_multipliers`, along the slopes that are remembered; there is no hinge at one point."""
+    dual, memory, slaves = sample.dual, sample.memory, sample.dual.slaves
+    mean = dual.mean(memory["ind"])
+    features = sample.layout.join(slaves.unary_features(mean), memory["cliques"].sum(axis=0))
+    spread = squared_slope(sample, mean)
+    memory["lam"] = memory["lam"] + step.along(spread) * (memory["ind"] - slaves.spread(mean))
+    return np.append(slope_of(sample, features), [np.nan, spread])
 
 
 class Incremental(Stochastic):
-    """One group of slaves at a time (all cliques of a block, the rows, ...), scaled up to stand for all slaves of the sample."""
+    """One group of slaves at a time (all cliques of a block, the rows, ...); the others count with the minimisers last found.
+
+    Such a slope is that of all slaves, some of them at an earlier (w, lambda): an incremental aggregated subgradient. To scale one
+    group up to stand for all is right on average, too, but its noise keeps far from the optimum.
+    """
 
     name = "incremental"
+    batch_move = staticmethod(move_and_remember)
 
     def _visit(self, index: np.ndarray) -> list[np.ndarray]:
-        return self.objective.each(move_one_group, self.w, self._lambda_size, [self.seed, int(self.state["t"])], index=index)
-
-
-def move_one_group(sample: SampleState, w: np.ndarray, size: float, seed: list[int]) -> np.ndarray:
-    """Minimise one random group of slaves of a sample; the others keep their last indicators. As `move_multipliers`."""
-    sample.set_weights(w)
-    dual, layout, memory = sample.dual, sample.layout, sample.memory
-    lam = memory.get("lam", dual.lam)
-    if "ind" not in memory:
-        memory["ind"] = dual.round(lam).ind
-    groups = dual.slaves.groups
-    g = int(np.random.default_rng([*seed, 1, sample.index]).integers(len(groups)))
-    where = dual.slaves.slices[g]
-    result = groups[g].solve((dual.share + lam)[where], dual.prepared[g])
-    ind, alone = memory["ind"].copy(), np.zeros(len(lam))
-    ind[where] = alone[where] = result.ind
-    features = layout.join(groups[g].features(result), scale=float(len(groups)))
-    layout.join(dual.slaves.unary_features(dual.mean(alone)), features, scale=float(len(groups)))
-    memory["lam"] = lam + size / len(groups) * (ind - dual.slaves.spread(dual.mean(ind)))
-    memory["ind"] = ind
-    return np.append(slope_of(sample, features), np.nan)
+        return self.objective.each(move_one_group, self.w, self._lambda_step, [self.seed, int(self.state["t"])], index=index)

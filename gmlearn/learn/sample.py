@@ -98,7 +98,11 @@ def check_sample(k: int, sample: Any) -> Sample:
         check_number("weight", sample.weight, low=0)
         if sample.hidden is not None and np.shape(sample.hidden) != (crf.n_vars,):
             raise ValueError(f"hidden: expected shape ({crf.n_vars},), got {np.shape(sample.hidden)}")
+        if sample.hidden is not None and not np.isin(sample.hidden, (0, 1)).all():
+            raise ValueError("hidden: expected True or False for each variable, got other numbers (indices are not accepted)")
         labels = np.array(sample.labels, copy=True)
+        if labels.dtype.kind not in "biuf":
+            raise ValueError(f"labels: expected whole numbers, got an array of dtype {labels.dtype}")
         if labels.shape != (crf.n_vars,):
             raise ValueError(f"labels: expected shape ({crf.n_vars},), got {labels.shape}")
         labels = np.where(sample.observed, labels, 0)

@@ -122,6 +122,10 @@ def check_truth(state: SampleState) -> None:
     value = state.loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
     if value != 0.0:
         raise ValueError(f"samples[{k}]: the loss {state.loss.name!r} is {value:g} at the truth, expected 0")
+    emitted = loss_emitted(state)
+    if abs(emitted) > 1e-9:
+        raise ValueError(f"samples[{k}]: what the loss {state.loss.name!r} adds to the energy (unary, blocks, constant) is "
+                         f"{-emitted:g} at the truth, expected 0")
     if not sample.latent and not np.isfinite(state.truth_fixed):
         zero = {name: np.zeros(shape) for name, shape in sample.crf.layout.shapes.items()}
         broken = [f"blocks[{i}] ({b!r})" for i, b in enumerate(sample.crf.blocks)
@@ -130,3 +134,13 @@ def check_truth(state: SampleState) -> None:
         raise ValueError(f"samples[{k}]: the true labels break a hard constraint of {where} (their energy is inf)")
     if np.isnan(state.augmented.unary).any():
         raise ValueError(f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid")
+
+
+def loss_emitted(state: SampleState) -> float:
+    """Delta at the truth as the loss-augmented model has it: from the unary costs, the blocks and the constant it was given."""
+    sample, augmented = state.sample, state.augmented
+    at = sample.crf.offsets[:-1] + sample.labels
+    with np.errstate(invalid="ignore"):  # a forbidden label costs inf in both
+        unary = np.nan_to_num(sample.crf.unary[at] - augmented.unary[at]).sum()
+    extra = [b.energy(b.gather(sample.labels), {}).sum() for b in augmented.blocks[len(sample.crf.blocks):]]
+    return float(unary + sample.crf.constant - augmented.constant - np.sum(extra))

@@ -200,6 +200,22 @@ def choose_optimizer(options: TrainingOptions) -> tuple[str, str]:
     return "bcfw", "the hinge: no step size to choose"
 
 
+def check_functions(options: TrainingOptions) -> None:
+    """Refuse callbacks that cannot be called, and a validation that is neither a function nor samples."""
+    for i, callback in enumerate(options.callbacks):
+        if not callable(callback):
+            raise TypeError(f"callbacks[{i}]: expected a function of (passes, weights, history), got {callback!r}")
+    if options.validation is None or callable(options.validation):
+        return
+    if not len(options.validation):
+        raise ValueError("validation: expected samples, or a function weights -> error, got no samples")
+    for k, sample in enumerate(options.validation):
+        try:
+            check_sample(k, sample)
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("samples", "validation", 1)) from None
+
+
 class TrainingRun:
     """One run: objective, optimiser, completions, history, checkpoints, stopping."""
 
@@ -209,6 +225,9 @@ class TrainingRun:
         check_number("completion_every", options.completion_every, low=1, integer=True)
         check_number("checkpoint_every", options.checkpoint_every, low=1, integer=True)
         check_number("patience", options.patience, low=1, integer=True)
+        check_number("tol", options.tol)
+        check_number("seed", options.seed, low=0, integer=True)
+        check_functions(options)
         self.objective = build_objective(samples, options, executor)
         prior, layout = self.objective.prior, self.objective.layout
         given = np.zeros(layout.size) if options.weights is None else layout.join(layout.check(options.weights))
@@ -267,17 +286,20 @@ class TrainingRun:
         if not self.latent or t % self.options.completion_every:
             return None
         before = self.objective.total(truth_energy_of, self.best_w)
-        drop = self._complete_now()
+        drop, changed = self._complete_now()
         if t == 0:
             self.optimizer.begin()
-        self.optimizer.truth_changed()
+        if changed:
+            self.optimizer.truth_changed()
         if np.isfinite(self.best_value):  # F of the kept weights, with the new truths
             self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
         return drop
 
-    def _complete_now(self) -> float:
+    def _complete_now(self) -> tuple[float, bool]:
+        """How much F fell by the completions of now, and whether any truth changed."""
         options = self.options
-        return float(np.sum(self.objective.each(take_completion, self.optimizer.w, options.completion_solver, options.seed)))
+        found = self.objective.each(take_completion, self.optimizer.w, options.completion_solver, options.seed)
+        return float(np.sum([drop for drop, _ in found])), any(changed for _, changed in found)
 
     def _mend(self) -> None:
         """After the loss of a worker: what its samples had learnt is that of the last checkpoint, or starts again."""
@@ -323,9 +345,10 @@ class TrainingRun:
         if np.isfinite(bound) and self.best_value - bound <= options.tol * scale:
             return f"certified: objective within {options.tol:g} of its lower bound"
         values = np.minimum.accumulate(history.evaluated())
-        measured = len(values) >= 5 and self.optimizer.settled and np.isfinite(history.objective[-1]) and not np.isfinite(bound)
-        if measured and options.validation is None and values[-4] - values[-1] < options.tol * scale:
-            return f"objective fell by less than {options.tol:g} in three evaluations"
+        measured = np.isfinite(history.objective[-1]) and not np.isfinite(bound)
+        since = self.optimizer.stalled(values, options.tol * scale) if measured and options.validation is None else ""
+        if since:
+            return f"objective fell by less than {options.tol:g} {since}"
         return ""
 
     def _model(self, status: str) -> TrainedModel:

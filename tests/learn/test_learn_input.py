@@ -184,3 +184,36 @@ def test_options(options, error, message):
 def test_values_of_settings(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         gm.train(chain_samples(), **options)
+
+
+class Unfaithful(gm.Hamming):
+    """Its value is 0 at the truth, what it adds to the energy is not."""
+
+    name = "unfaithful"
+
+    def unary(self, crf, truth, observed):
+        return super().unary(crf, truth, observed) - 0.5
+
+
+def changed(k, **parts):
+    samples = chain_samples(n=3)
+    samples[k] = gm.Sample(**({"crf": samples[k].crf, "labels": samples[k].labels} | parts))
+    return samples
+
+
+@pytest.mark.parametrize("samples, options, message", [
+    (chain_samples(n=3), dict(loss=Unfaithful()), r"samples\[0\]: what the loss 'unfaithful' adds .* is -3 at the truth"),
+    (changed(1, labels=list("abcdef")), {}, r"samples\[1\].labels: expected whole numbers, got an array of dtype"),
+    (changed(2, hidden=[0, 3, 5, 1, 1, 0]), {}, r"samples\[2\].hidden: expected True or False"),
+    (changed(1, hidden=[True] + 5 * [False], completion=lambda s, w: np.where(s.observed, s.labels, 9)), {},
+     r"samples\[1\].completion: labels: variable 0 has states 0..2, got 9"),
+    (chain_samples(), dict(tol=np.nan), "tol: expected a number, got nan"),
+    (chain_samples(), dict(seed="a"), "seed: expected a whole number"),
+    (chain_samples(), dict(callbacks=[3]), r"callbacks\[0\]: expected a function of \(passes, weights, history\), got 3"),
+    (chain_samples(), dict(validation=[]), "validation: expected samples, or a function"),
+    (chain_samples(), dict(validation=[3]), r"validation\[0\]: expected a gmlearn.Sample, got int"),
+    (chain_samples(), dict(optimizer="stochastic", lambda_step=0.0), "lambda_step: expected a number"),
+])
+def test_bad_input_names_what_is_wrong(samples, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        gm.train(samples, max_iter=3, **options)

@@ -1,5 +1,7 @@
 """All optimisers minimise one F: they agree, and the cutting planes certify."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from learn_cases import KINDS, chain_samples, objective_of, random_problem, ring_samples
@@ -39,9 +41,8 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
     assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
 
 
-#: passes, and how far above the certified F* an optimiser may be after them at its default settings. The first-order methods are
-#: not within 1e-3 there: they need steps chosen for the problem (next test but one).
-AGREE = {"bcfw": (250, 1e-3), "subgradient": (1000, 1e-1), "stochastic": (1000, 1e-1), "incremental": (1000, 1.5e-1)}
+#: passes that bring each optimiser within 1e-3 of F* at its default settings, on nearly all tiny problems
+AGREE = {"bcfw": 300, "subgradient": 3000, "stochastic": 3000, "incremental": 6200}
 
 
 def test_every_optimizer_of_the_hinge_is_compared():
@@ -53,23 +54,71 @@ def test_every_optimizer_of_the_hinge_is_compared():
     assert {n for n, kind in kinds.items() if kind.refuses(prior, 0.0) is None} == {*AGREE, "cutting-plane"}
 
 
-@pytest.mark.parametrize("optimizer", AGREE)
-@pytest.mark.parametrize("kind", KINDS)
-def test_optimisers_agree_with_the_certified_optimum(optimizer, kind):
-    samples, options = random_problem(np.random.default_rng(1001), kind, 2, 2, loss=gm.Hamming())
-    passes, tolerance = AGREE[optimizer]
-    reference = certified(samples, options)
-    model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=passes, **options)
+def varied_problem(seed):
+    """Random hypergraphs, potentials, losses, regularisers, sets, hidden labels (completed by a rule, so that F stays convex)."""
+    rng, kind, latent = np.random.default_rng([7, seed]), KINDS[seed % len(KINDS)], seed % 2 == 1
+    samples, options = random_problem(rng, kind, int(rng.integers(1, 4)), int(rng.integers(2, 4)), latent)
+    for sample in samples if latent else []:
+        sample.completion = lambda s, w: np.where(s.observed, s.labels, 0)
+        sample.labels = np.zeros_like(sample.labels)  # feasible in every model, with whatever is hidden
+    names = samples[0].crf.layout.shapes
+    options["regularizer"], options["constraints"] = [
+        (gm.L2(0.4), None), (gm.L2(0.2), gm.NonNegative()), (gm.ElasticNet(0.3, 0.1), None),
+        (gm.L2(0.2), {"pair": gm.Simplex(0.5)}), ({n: gm.GroupL2(0.1) if n == "u" else gm.L2(0.3) for n in names}, None)][seed % 5]
+    return samples, options
+
+
+@cache
+def varied_optimum(seed):
+    """The certified run on a varied problem."""
+    reference = certified(*varied_problem(seed))
     assert "certified" in reference.status
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + tolerance)
+    return reference
+
+
+def trained_until_close(optimizer, seed):
+    """Ends as soon as F is within 1e-3 of F*."""
+    samples, options = varied_problem(seed)
+    target = varied_optimum(seed).objective * (1 + 1e-3)
+    return gm.train(samples, optimizer=optimizer, tol=-1, max_iter=AGREE[optimizer], **options,
+                    callbacks=[lambda passes, weights, history: history.objective[-1] <= target])
+
+
+@pytest.mark.parametrize("optimizer", AGREE)
+def test_optimisers_agree_with_the_certified_optimum(optimizer):
+    """Within 1e-3 of F*, but for one problem in eight; there (F* is a few per cent of the first F) within 1e-3 of the first F."""
+    far = 0
+    for seed in range(8):
+        model, reference = trained_until_close(optimizer, seed), varied_optimum(seed)
+        assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective + 1e-3 * model.history.objective[0]
+        far += model.objective > reference.objective * (1 + 1e-3)
+    assert far <= (0 if optimizer == "bcfw" else 1)
 
 
 @pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
-def test_first_order_methods_reach_the_certified_optimum_with_chosen_steps(optimizer):
+def test_given_steps_are_taken(optimizer):
+    """AdaGrad's steps for w, and lambda_step / sqrt(1 + t); what they reach depends on them."""
     samples, options = random_problem(np.random.default_rng(3), "loopy", 2, 3, loss=gm.Hamming())
     reference = certified(samples, options)
     model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options)
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 3e-3)
+    assert set(model.history.step) == {0.1}
+
+
+@pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
+@pytest.mark.parametrize("settings", [{}, dict(step=0.1)])
+def test_a_weight_without_slope_does_not_freeze_its_simplex(optimizer, settings):
+    """The first-order methods left a whole segment where it was as long as the slope of one of its weights was 0."""
+    samples, options = varied_problem(3)
+    start = gm.train(samples, optimizer=optimizer, max_iter=0, **options).weights["pair"]
+    model = gm.train(samples, optimizer=optimizer, max_iter=40, tol=-1, **settings, **options)
+    assert np.abs(model.weights["pair"] - start).max() > 0.05
+
+
+def test_first_order_methods_are_not_stopped_by_their_long_steps():
+    """F of the first passes may rise; whether it still falls is judged by whole cycles."""
+    model = gm.train(chain_samples(), optimizer="subgradient", regularizer=gm.L2(0.1), tol=1e-2, max_iter=3000)
+    assert "in a whole cycle of steps" in model.status and len(model.history) in (601, 1401)
 
 
 @pytest.mark.parametrize("kind", ["tree", "loopy", "hard", "cardinality", "pn_potts"])
