@@ -168,8 +168,8 @@ class Subgradient(Optimizer):
     map of R and W and a rate of its own for every weight (in the metric of the root mean squares r of the slopes:
     :math:`a/(r_p\sum_q r_q)`), those of lambda likewise. The slopes are means over recent passes: no step depends on the units of
     the problem. The aim falls geometrically, from a share of F (the geometric mean of the first and the lowest one) to `FALL` of
-    that share of the lowest F. That ends close to the optimum if the fall is slow enough; how slow depends on the problem, so cycles
-    follow each other, each twice as long as the last. In the history, `step` is the aim.
+    that share of the lowest F. That ends close to the optimum if the fall is slow enough; how slow depends on the problem, so
+    cycles follow each other, each twice as long as the last. In the history, `step` is the aim.
 
     Parameters
     ----------

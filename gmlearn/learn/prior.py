@@ -90,6 +90,8 @@ class GroupL2(Regularizer):
     def __init__(self, tau: float = 1.0, groups: Any = None):
         self.tau = float(check_number("tau", tau, low=0))
         self.groups = None if groups is None else check_array("groups", groups, dtype=np.int64)
+        if self.groups is not None and self.groups.size and self.groups.min() < 0:
+            raise ValueError(f"groups: expected numbers >= 0, got {self.groups.min()}")
 
     def _numbers(self, w: np.ndarray) -> np.ndarray:
         if self.groups is None:
@@ -191,6 +193,8 @@ class Prior:
         self.layout = layout
         self.regularizers = self._by_segment("regularizer", regularizer, Regularizer, NoRegularizer())
         self.sets = self._by_segment("constraints", constraints, ConvexSet, ConvexSet())
+        for name, shape in layout.shapes.items():
+            self._check_fit(name, shape)
 
     def _by_segment(self, what: str, given: Any, kind: type, default: Any) -> dict[str, Any]:
         if given is None:
@@ -213,6 +217,20 @@ class Prior:
                 raise TypeError(f"{what}[{name!r}]: expected a {kind.__name__}, got {value!r}")
             found[name] = value
         return found
+
+    def _check_fit(self, name: str, shape: tuple[int, ...]) -> None:
+        """Bounds, frozen values and groups that do not fit the segment are refused by its name."""
+        for bound in ("low", "high", "value"):
+            given = np.shape(getattr(self.sets[name], bound, 0.0))
+            try:
+                fits = np.broadcast_shapes(given, shape) == shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise ValueError(f"constraints[{name!r}].{bound}: expected a number or shape {shape}, got shape {given}")
+        groups = getattr(self.regularizers[name], "groups", None)
+        if groups is not None and groups.size != np.prod(shape, dtype=int):
+            raise ValueError(f"regularizer[{name!r}].groups: expected a number for each weight of shape {shape}, got {groups.size}")
 
     def _map(self, w: np.ndarray, function: Callable[[str, np.ndarray], np.ndarray]) -> np.ndarray:
         out = np.empty(self.layout.size)

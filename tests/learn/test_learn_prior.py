@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learn_cases import chain_samples
 
 import gmlearn as gm
 from gmlearn.learn.prior import Prior
@@ -111,3 +112,21 @@ def test_bad_priors_are_refused(regularizer, constraints, error, message):
 def test_a_projection_that_returns_nonsense_is_refused():
     with pytest.raises(ValueError, match=r"the projection returned shape \(1,\)"):
         gm.Projection(lambda w: w[:1]).project(np.zeros(3))
+
+
+@pytest.mark.parametrize("options, message", [
+    (dict(constraints={"pair": gm.Box(np.zeros(4), 1)}),
+     r"constraints\['pair'\].low: expected a number or shape \(6,\), got shape \(4,\)"),
+    (dict(constraints={"pair": gm.Box(0, np.ones((2, 6)))}), r"constraints\['pair'\].high: .* got shape \(2, 6\)"),
+    (dict(constraints={"u": gm.Fixed(np.zeros(4))}),
+     r"constraints\['u'\].value: expected a number or shape \(3, 3\), got shape \(4,\)"),
+    (dict(regularizer={"pair": gm.GroupL2(0.1, groups=[0, 1])}), r"regularizer\['pair'\].groups: .* shape \(6,\), got 2"),
+])
+def test_what_does_not_fit_a_segment_is_refused_by_its_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        gm.train(chain_samples(), max_iter=1, **options)
+
+
+def test_group_numbers_are_not_negative():
+    with pytest.raises(ValueError, match="groups: expected numbers >= 0, got -1"):
+        gm.GroupL2(0.1, groups=[0, -1])
