@@ -39,6 +39,8 @@ class ProximalWeights:
     def __init__(self, prior: Prior, step: float, state: dict[str, np.ndarray]):
         self.prior, self.step, self.curvature = prior, step, prior.curvature
         self.w, self.v, self.squares, self.centre = (np.array(state[n]) for n in ("w", "v", "squares", "centre"))
+        if self.squares.any():  # the centre has moved, and w with it, whether or not a sample will
+            self._set_w()
 
     def search(self, d: Direction) -> tuple[float, float]:
         """(share of the way, gap) of the best step along a direction, which is taken."""
@@ -50,9 +52,12 @@ class ProximalWeights:
         bend = d.weight * float((d.turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum()) + d.spread
         gamma = 1.0 if bend <= gap else gap / bend
         self.v += d.weight * gamma * d.turn
-        rate = self.prior.even(self.step / np.maximum(roots, 1e-12))
-        self.w = self.prior.prox(self.centre + rate * self.v, rate)
+        self._set_w()
         return gamma, d.weight * gap
+
+    def _set_w(self) -> None:
+        rate = self.prior.even(self.step / np.maximum(np.sqrt(self.squares), 1e-12))
+        self.w = self.prior.prox(self.centre + rate * self.v, rate)
 
     def copy(self) -> ProximalWeights:
         other = copy(self)
