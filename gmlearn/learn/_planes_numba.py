@@ -109,6 +109,25 @@ def cost_of_mixture(theta, y, a, size, w, clique, fixed, m):
     return cost
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def point(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, worst, best):
+    """Fill `step` with the direction from the giver, or from what the planes leave of y, to the taker: the giver's fixed cost."""
+    given = fixed[m]
+    if worst >= 0:
+        add_ones(step, -1.0, words, bits, m, worst)
+        given = plane_fixed[m, worst]
+    else:
+        for j in range(alpha.shape[1]):
+            if alpha[m, j] > 0.0:
+                add_ones(step, alpha[m, j], words, bits, m, j)
+                given -= alpha[m, j] * plane_fixed[m, j]
+        for i in range(size):
+            step[i] = min(step[i] - y[a + i], 0.0) / rest
+        given /= rest
+    add_ones(step, 1.0, words, bits, m, best)
+    return given
+
+
 @numba.njit(cache=True, nogil=True)
 def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse, w, clique, fixed, prices, bits, plane_features,
              plane_fixed, used, alpha, giver, taker, amount, back):
@@ -146,20 +165,7 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         elif amount[m] == 0.0:
             continue
         worst, best = giver[m], taker[m]
-        # from the giver, or from what the planes leave of y, to the taker
-        given = fixed[m]
-        if worst >= 0:
-            add_ones(step, -1.0, words, bits, m, worst)
-            given = plane_fixed[m, worst]
-        else:
-            for j in range(n_planes):
-                if alpha[m, j] > 0.0:
-                    add_ones(step, alpha[m, j], words, bits, m, j)
-                    given -= alpha[m, j] * plane_fixed[m, j]
-            for i in range(size):
-                step[i] = min(step[i] - y[a + i], 0.0) / rest
-            given /= rest
-        add_ones(step, 1.0, words, bits, m, best)
+        given = point(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, worst, best)
         spread, length = 0.0, 0.0
         for i in range(size):
             spread += step[i] * step[i] * loose[coords[a + i]]
@@ -187,8 +193,9 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
                 for j in range(n_planes):
                     given -= alpha[m, j] * plane_features[m, j, p]
                 given /= rest
-            clique[m, p] += delta * (plane_features[m, best, p] - given)
-            turn[p] += delta * (plane_features[m, best, p] - given)
+            moved = delta * (plane_features[m, best, p] - given)
+            clique[m, p] += moved
+            turn[p] += moved
         alpha[m, best] = max(alpha[m, best] + delta, 0.0)
         if worst >= 0:
             alpha[m, worst] = max(alpha[m, worst] - delta, 0.0)
