@@ -41,7 +41,8 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
     assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
 
 
-#: passes that bring each optimiser within 1e-3 of F* at its default settings, on nearly all tiny problems
+#: Passes of the comparison with F*, at default settings. Of the varied problems 0 to 23, 6200 passes bring subgradient within 1e-3
+#: of F* on 18, stochastic on 19, incremental on 15. Nearly all others have an F* far below the first F; they end up to 6 % above it.
 AGREE = {"bcfw": 300, "subgradient": 3000, "stochastic": 3000, "incremental": 6200}
 
 
@@ -86,13 +87,24 @@ def trained_until_close(optimizer, seed):
 
 @pytest.mark.parametrize("optimizer", AGREE)
 def test_optimisers_agree_with_the_certified_optimum(optimizer):
-    """Within 1e-3 of F*, but for one problem in eight; there (F* is a few per cent of the first F) within 1e-3 of the first F."""
-    far = 0
+    """bcfw within 1e-3 of F*; so are the first-order methods where F* is no small part of the first F, else within 1e-3 of that.
+
+    That holds for the problems here; on others incremental needs still more passes.
+    """
     for seed in range(8):
         model, reference = trained_until_close(optimizer, seed), varied_optimum(seed)
-        assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective + 1e-3 * model.history.objective[0]
-        far += model.objective > reference.objective * (1 + 1e-3)
-    assert far <= (0 if optimizer == "bcfw" else 1)
+        first, lowest = model.history.objective[0], reference.objective
+        unit = lowest if optimizer == "bcfw" or lowest > first / 4 else first
+        assert reference.history.bound[-1] - 1e-7 <= model.objective <= lowest + 1e-3 * unit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bcfw_agrees_with_the_certified_optimum_of_every_kind(kind):
+    samples, options = random_problem(np.random.default_rng(1001), kind, 2, 2, loss=gm.Hamming())
+    reference = certified(samples, options)
+    model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=1600, **options)
+    assert "certified" in reference.status
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
@@ -101,7 +113,7 @@ def test_given_steps_are_taken(optimizer):
     samples, options = random_problem(np.random.default_rng(3), "loopy", 2, 3, loss=gm.Hamming())
     reference = certified(samples, options)
     model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options)
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 3e-3)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
     assert set(model.history.step) == {0.1}
 
 
