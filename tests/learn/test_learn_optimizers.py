@@ -42,7 +42,7 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
 
 
 #: Passes of the comparison with F*, at default settings. Of the varied problems 0 to 23, 6200 passes bring subgradient within 1e-3
-#: of F* on 18, stochastic on 19, incremental on 15. Nearly all others have an F* far below the first F; they end up to 6 % above it.
+#: of F* on 18, stochastic on 19, incremental on 15. Nearly all others have an F* far below the first F; they end up to 6 % above.
 AGREE = {"bcfw": 300, "subgradient": 3000, "stochastic": 3000, "incremental": 6200}
 
 
