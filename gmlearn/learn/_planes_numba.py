@@ -98,15 +98,19 @@ def cheapest_and_dearest(theta, words, bits, prices, used, alpha, m):
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def cost_of_mixture(theta, y, a, size, w, clique, fixed, m):
-    """What slave m's mixture costs now."""
-    cost = fixed[m]
-    for p in range(len(w)):
-        cost += w[p] * clique[m, p]
-    for i in range(size):
-        if y[a + i] != 0.0:  # theta may be inf where it is 0
-            cost += theta[i] * y[a + i]
-    return cost
+def choose(theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed, rest, m):
+    """Slave m's taker, its giver (-1: the rest), and by how much the giver costs more."""
+    best, low, worst, high, known = cheapest_and_dearest(theta, words, bits, prices, used, alpha, m)
+    if rest > 1e-9:
+        cost = fixed[m] - known
+        for p in range(len(w)):
+            cost += w[p] * clique[m, p]
+        for i in range(size):
+            if y[a + i] != 0.0:  # theta may be inf where it is 0
+                cost += theta[i] * y[a + i]
+        if cost / rest > high:
+            worst, high = -1, cost / rest
+    return best, worst, high - low
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -150,18 +154,11 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
             for i in range(size):
                 c = coords[a + i]
                 theta[i] = share[c] + lam[a + i] + (y[a + i] - mean[c]) * inverse
-            best, low, worst, high, known = cheapest_and_dearest(theta, words, bits, prices, used, alpha, m)
-            if rest > 1e-9:
-                cost = (cost_of_mixture(theta, y, a, size, w, clique, fixed, m) - known) / rest
-                if cost > high:
-                    worst, high = -1, cost
-            gap, amount[m] = high - low, 0.0
+            best, worst, gap = choose(theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed, rest, m)
+            amount[m] = 0.0
             if best < 0 or not gap > 1e-12:
                 continue
-            newest = 0
-            for j in range(n_planes):
-                newest = max(newest, used[m, j])
-            giver[m], taker[m], used[m, best] = worst, best, newest + 1
+            giver[m], taker[m], used[m, best] = worst, best, used[m].max() + 1
         elif amount[m] == 0.0:
             continue
         worst, best = giver[m], taker[m]

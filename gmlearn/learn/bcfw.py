@@ -108,6 +108,8 @@ class BlockFrankWolfe(Optimizer):
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         super().restore(snapshot)
+        if not 1 <= int(self.state["inner"]) <= MOST_PASSES:  # recalls are multiplied by it
+            raise ValueError(f"inner: expected 1 to {MOST_PASSES} passes, got {self.state['inner']}")
         self.objective.each(check, self.planes)
 
     def truth_changed(self) -> None:
