@@ -7,6 +7,7 @@ has met (planes) and moves between them, `VertexMixture` goes straight towards t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,14 @@ class Batch:
                 np.concatenate([r.value for r in results]) if results else empty, features, each)
 
 
-def sample_batches(state: SampleState) -> tuple[list[Batch], Batch]:
-    """The batches of one sample, colour by colour, and the batch of all its slaves."""
+def all_slaves(state: SampleState) -> Batch:
+    """The batch of all slaves of one sample."""
+    slaves, n = state.dual.slaves, len(state.dual.coords)
+    return Batch(slaves.groups, np.arange(n), np.arange(slaves.n_slaves), state.dual.coords)
+
+
+def by_colour(state: SampleState) -> list[Batch]:
+    """Batches of slaves that share no coordinate, one after the other."""
     slaves = state.dual.slaves
     batches, first = [], 0
     for group, where in zip(slaves.groups, slaves.slices):
@@ -80,7 +87,7 @@ def sample_batches(state: SampleState) -> tuple[list[Batch], Batch]:
             slots = where.start + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
             batches.append(Batch([group if len(colours) == 1 else group.take(colour)], slots, first + colour, state.dual.coords))
         first += group.n
-    return batches, Batch(slaves.groups, np.arange(len(state.dual.coords)), np.arange(first), state.dual.coords)
+    return batches
 
 
 class Mixture:
@@ -94,7 +101,7 @@ class Mixture:
 
     def __init__(self, sample: SampleState):
         self.sample, self.memory, self.slaves, self.layout = sample, sample.memory, sample.dual.slaves, sample.layout
-        self.batches, self.whole = sample_batches(sample)
+        self.whole = all_slaves(sample)
         self.zero = self.layout.split(np.zeros(self.layout.size))
         self.fixed_unary = self.slaves.unary(self.zero)
         self.copies = np.maximum(self.slaves.count, 1.0)
@@ -171,6 +178,11 @@ class VertexMixture(Mixture):
 
     Every slave takes a step of its own, gap / curvature in lambda; a line search along the joint direction decides how far all go.
     """
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Made on first use: they hold parts of all potentials."""
+        return by_colour(self.sample)
 
     def visit(self, weights: Any, prox: float) -> Direction:
         """Minimise and move batch after batch, as if no other sample moved; `settle` decides how far it really goes."""
