@@ -150,6 +150,14 @@ class Mixture:
         found = self.solve(self.whole, self.share(at)[self.whole.where] + self.memory["average"], at)
         return hinge_of(self.sample, at, found.value + self.slaves.constant(self.layout.split(at))), found
 
+    def stay(self) -> Direction:
+        """No move."""
+        return Direction(self.sample.weight, np.zeros(self.layout.size), 0.0, 0.0)
+
+    def check(self) -> None:
+        """Refuse arrays of a stranger's file that compiled code could not trust; those above are numbers only."""
+        return None
+
     def move_centre(self, prox: float, rate: float) -> None:
         """The next proximal step starts where this one ended; shares too small to matter are dropped."""
         from gmlearn.learn._mixture_numba import shift_centre
@@ -205,8 +213,8 @@ class VertexMixture(Mixture):
         return direction, hinge
 
     def recall(self, weights: Any, prox: float) -> Direction:
-        """Nothing is kept that could be recalled: no move."""
-        return Direction(self.sample.weight, np.zeros(self.layout.size), 0.0, 0.0)
+        """Nothing is kept that could be recalled."""
+        return self.stay()
 
     def settle(self, gamma: float) -> None:
         """From the remembered place, go `gamma` of the way to where the mixture is now."""
@@ -214,10 +222,6 @@ class VertexMixture(Mixture):
             old = self.memory.pop(f"old_{part}", self.memory[part])
             if gamma < 1.0:
                 self.memory[part] = old + gamma * (self.memory[part] - old)
-
-    def check(self) -> None:
-        """The arrays are numbers only: nothing that compiled code could stumble over."""
-        return None
 
     def _towards(self, found: Vertices, theta: np.ndarray, lam: np.ndarray, w: np.ndarray, prox: float) -> tuple[Direction, Any]:
         """The joint direction in which every slave goes its share towards its minimiser, and what goes a part of that way."""
@@ -301,6 +305,8 @@ class PlaneMixture(Mixture):
 
     def recall(self, weights: Any, prox: float) -> Direction:
         """Every slave moves between its planes, as if the weights stood still; `settle` decides how far it really goes."""
+        if not self.memory["keeps"]:  # from now on the sample has another mixture, which could not take this move back
+            return self.stay()
         memory, w, before = self.memory, weights.w, self.memory["mean"].copy()
         turn, change, square = self._exchange(w, prox, 0.0)
         mean = memory["mean"] - before
@@ -316,14 +322,15 @@ class PlaneMixture(Mixture):
     def _exchange(self, w: np.ndarray, prox: float, back: float) -> tuple[np.ndarray, float, float]:
         from gmlearn.learn._planes_numba import exchange
 
-        memory = self.memory
-        prices = memory["plane_features"] @ w.astype(np.float32) + memory["plane_fixed"]
-        return exchange(self.starts, self.words, self.whole.where, self.copies, self.loose, self.share(w), memory["lam"],
+        memory, prices, share = self.memory, self.memory["plane_fixed"], self.fixed_unary
+        if back == 0.0:  # the way back is known
+            prices, share = memory["plane_features"] @ w.astype(np.float32) + prices, self.share(w)
+        return exchange(self.starts, self.words, self.whole.where, self.copies, self.loose, share, memory["lam"],
                         memory["y"], memory["mean"], 1.0 / prox, w, memory["clique"], memory["fixed"], prices,
                         *(memory[n] for n in self.PLANES + self.LOG), back)
 
     def check(self) -> None:
-        """Refuse planes of a stranger's file that compiled code could not trust: bits beyond their slave, shares above 1."""
+        """As in the base class: no bits beyond their slave, no shares above 1."""
         memory, sizes = self.memory, np.diff(self.starts)
         last = self.words[1:][sizes % 64 > 0] - 1
         beyond = memory["bits"][last] >> (sizes[sizes % 64 > 0] % 64).astype(np.uint64)[:, None]

@@ -201,6 +201,20 @@ def test_bcfw_does_without_planes_where_they_cannot_be_kept(obstacle, monkeypatc
     assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 5e-3)
 
 
+def test_the_mixture_and_the_weights_agree_when_planes_are_given_up(monkeypatch):
+    """v is what the mixtures say, also if minimisers with fractions turn up in the middle of a pass."""
+    from gmlearn.learn.bcfw import BlockFrankWolfe, mixture_slope
+
+    samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
+    objective = objective_of(samples, options)
+    fractions_after_a_while(monkeypatch)
+    run = BlockFrankWolfe(objective, np.zeros(objective.layout.size), step=50.0)  # long steps: moves have to be taken back
+    for _ in range(40):
+        run.run()
+        np.testing.assert_allclose(run.state["v"], objective.total(mixture_slope, run.planes), atol=1e-6)
+    assert not any(state.memory["keeps"] for state in objective.states)
+
+
 def test_bcfw_does_not_stall_on_high_order_grids():
     """All 3x3 Pn-Potts cliques of a grid at given weights: the stochastic subgradient must not be the better one."""
     rng = np.random.default_rng(0)
