@@ -16,7 +16,7 @@ def deviations(X: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-9 * np.abs(X).max(axis=0), spread, 1.0)
 
 
-def _location(views: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def location(views: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Means (D_v,) of every view, and deviations times the square root of its dimension."""
     return [v.mean(axis=0) for v in views], [deviations(v) * np.sqrt(v.shape[1]) for v in views]
 
@@ -61,7 +61,7 @@ class FittedView(BaseEstimator):
         if not isinstance(self.align, (bool, np.bool_)):
             raise ValueError(f"align: expected True or False, got {self.align!r}")
         y = np.unique(y, return_inverse=True)[1]
-        self.means_, self.deviations_ = _location(views)
+        self.means_, self.deviations_ = location(views)
         X = self._chosen(views, self.means_, self.deviations_)
         _, singular, axes = np.linalg.svd(X, full_matrices=False)
         kept = max(1, min(self.n_components, int((singular > 1e-6 * singular[0]).sum())))
@@ -73,8 +73,8 @@ class FittedView(BaseEstimator):
         """Projected points (N, d); they are compared by squared distance."""
         if self.align and len(views[0]) < 2:
             raise ValueError(f"X: aligned distances need a set of points, got {len(views[0])}; set align=False for single points")
-        location = _location(views) if self.align else (self.means_, self.deviations_)
-        return self._chosen(views, *location) @ (self.basis_ @ self.projection_)
+        place = location(views) if self.align else (self.means_, self.deviations_)
+        return self._chosen(views, *place) @ (self.basis_ @ self.projection_)
 
     def _fit(self, X: np.ndarray, member: np.ndarray) -> None:
         raise TypeError("a fitted view must define _fit(X, member), which sets projection_")

@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 import gmlearn as gm
+from gmlearn_clustering.adaptation import adapted_clustering
 from gmlearn_clustering.calibration import PathPoint, calibrated_rate, choose_point, clustering_path
 from gmlearn_clustering.contrast import contrasts, with_contrast
 from gmlearn_clustering.crossfit import cross_fit, is_supervised
-from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
+from gmlearn_clustering.distances import DimensionBank, PrecomputedBank, as_views
 from gmlearn_clustering.losses import ClusteringLoss
 from gmlearn_clustering.potentials import DISTANCE, PENALTY
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy
@@ -43,6 +44,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     step, lambda_step : first steps of the weights and of the multipliers; they fall as training goes on.
     penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with clusters of any
         size; "training", the penalty of training.
+    adapt : `cluster` adapts the distance to every set by the clusters found in it (`adaptation`): for sets from other
+        conditions than those of training, to which the weights transfer badly. It takes points, not precomputed distances.
     random_state : of folds, stochastic order and searches.
 
     Attributes
@@ -63,7 +66,7 @@ class ExemplarClusteringLearner(BaseEstimator):
     def __init__(self, features: Any = "dimensions", *, alpha: float = 1.0, beta: float = 1.0, tau: float = 0.1,
                  regularizer: str = "l1", constraints: str = "nonnegative", penalty: Any = 1.0, contrast_share: float = 0.5,
                  n_rounds: int = 100, n_inner: int = 1, stochastic: bool = False, step: float = 0.03, lambda_step: float = 0.1,
-                 penalty_rule: str = "transfer", random_state: int | None = 0) -> None:
+                 penalty_rule: str = "transfer", adapt: bool = False, random_state: int | None = 0) -> None:
         self.features = features
         self.alpha = alpha
         self.beta = beta
@@ -78,6 +81,7 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.step = step
         self.lambda_step = lambda_step
         self.penalty_rule = penalty_rule
+        self.adapt = adapt
         self.random_state = random_state
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], folds: Sequence[np.ndarray] | None = None) -> ExemplarClusteringLearner:
@@ -143,7 +147,10 @@ class ExemplarClusteringLearner(BaseEstimator):
 
     def cluster(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
         """Labels (N,) of a new set; the number of clusters is found automatically unless given."""
-        return self.cluster_distances(self.distance(X), n_clusters)
+        distances = self.distance(X)
+        if not self.adapt:
+            return self.cluster_distances(distances, n_clusters)
+        return adapted_clustering(distances, as_views(X), lambda d: self.cluster_distances(d, n_clusters))
 
     def cluster_distances(self, distances: np.ndarray, n_clusters: int | None = None) -> np.ndarray:
         """Labels (N,) from a matrix of learnt distances."""
@@ -207,6 +214,10 @@ class ExemplarClusteringLearner(BaseEstimator):
         gm.check_choice("regularizer", self.regularizer, ("l1", "l2"))
         gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
         gm.check_choice("penalty_rule", self.penalty_rule, ("transfer", "training"))
+        if not isinstance(self.adapt, (bool, np.bool_)):
+            raise ValueError(f"adapt: expected True or False, got {self.adapt!r}")
+        if self.adapt and (isinstance(self.features, PrecomputedBank) or self.features == "precomputed"):
+            raise ValueError("adapt: precomputed distances hold no points to adapt to; set adapt=False")
         if self.penalty != "learn":
             gm.check_number("penalty", self.penalty)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
+from gmlearn_clustering.adaptation import adapted_clustering
 from gmlearn_clustering.calibration import calibrated_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit, range_folds
 from gmlearn_clustering.distances import DistanceBank
@@ -103,7 +104,7 @@ def with_noise(features: Features, seed: int) -> Features:
 
 
 def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearner, dict[str, list[float]]]:
-    """The learner, and the scores of all methods on one split."""
+    """The learner, and the scores of all methods on one split; the learnt distance is adapted where conditions change."""
     learner = ExemplarClusteringLearner("precomputed").fit([features.train], [split.train_labels])
     n_features = len(features.names)
     scaled = learner.weights_ / learner.scale_
@@ -112,19 +113,26 @@ def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearne
     found = {}
     for method, w in candidates.items():
         rate = learner.rate_ if method == "learnt" else calibrated_rate([np.tensordot(w, features.train, 1)], [split.train_labels])
-        found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split)
+        adapt = method == "learnt" and split.folds is not None
+        found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split, adapt)
     found["affinity propagation"] = _affinity_propagation(features, split)
     found["LDA + k-means, k given"] = _lda_kmeans(split)
     return learner, found
 
 
-def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split) -> list[float]:
+def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split, adapt: bool) -> list[float]:
     """Accuracy, clusters, NMI, accuracy with k given, nearest-neighbour accuracy."""
     truth = split.test_labels
-    chosen = choose_point(clustering_path(distances, rate), rate)
-    given = exemplars_of_number(distances, int(truth.max()) + 1)[1]
-    return [accuracy(truth, chosen.labels), chosen.n_clusters, nmi(truth, chosen.labels),
-            accuracy(truth, np.argmin(distances[:, given], axis=1)),
+
+    def automatic(d: np.ndarray) -> np.ndarray:
+        return choose_point(clustering_path(d, rate), rate).labels
+
+    def given(d: np.ndarray) -> np.ndarray:
+        return np.argmin(d[:, exemplars_of_number(d, int(truth.max()) + 1)[1]], axis=1)
+
+    found, with_k = (adapted_clustering(distances, split.test, cluster) if adapt else cluster(distances)
+                     for cluster in (automatic, given))
+    return [accuracy(truth, found), int(found.max()) + 1, nmi(truth, found), accuracy(truth, with_k),
             nearest_neighbour_accuracy(cross, split.train_labels, truth)]
 
 
