@@ -89,8 +89,9 @@ def _filter_energies(images: np.ndarray) -> np.ndarray:
         edge = ndimage.gaussian_gradient_magnitude(images, (0, sigma, sigma))
         for response in (trace, 0.5 * (trace + gap), 0.5 * (trace - gap), edge):
             spread = response.std(axis=(1, 2))
-            columns += [response.mean(axis=(1, 2)), np.log(spread + 1e-9),
-                        np.log((np.abs(response) ** 3).mean(axis=(1, 2)) / (spread**3 + 1e-9) + 1e-9)]
+            if response is not trace:  # its mean is 0 but for rounding, which must not become a feature
+                columns.append(response.mean(axis=(1, 2)))
+            columns += [np.log(spread + 1e-9), np.log((np.abs(response) ** 3).mean(axis=(1, 2)) / (spread**3 + 1e-9) + 1e-9)]
     return np.stack(columns, axis=1)
 
 

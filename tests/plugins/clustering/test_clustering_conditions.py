@@ -125,3 +125,13 @@ def test_learner_gives_a_share_of_the_weight_by_contrast():
     for bad in (-0.1, 1.5, "half"):
         with pytest.raises(ValueError, match="contrast_share"):
             ExemplarClusteringLearner(contrast_share=bad).fit([sample], [y])
+
+
+def test_no_texture_descriptor_is_made_of_rounding():
+    """Means that are 0 but for rounding became features of unit variance, and results differed from machine to machine."""
+    from gmlearn_clustering.fitted_distances import deviations
+    from gmlearn_clustering.textures import texture_views
+
+    images = np.random.default_rng(0).integers(0, 256, (12, 40, 40)).astype(float)
+    for view, again in zip(texture_views(images), texture_views(images * (1.0 + 1e-13))):
+        np.testing.assert_allclose(view / deviations(view), again / deviations(view), atol=1e-6)
