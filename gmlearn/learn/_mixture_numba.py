@@ -10,15 +10,13 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
-def dual_costs(slots, where, share, lam, y, mean, prox):
-    """(theta, lambda), both (Db,), at the dual variables `slots`: unary share + centre + (y - mean) / prox."""
-    theta, now = np.empty(len(slots)), np.empty(len(slots))
+def dual_costs(slots, where, share, lam, y, mean, inverse):
+    """theta (Db,) at the dual variables `slots`: unary share + centre + (y - mean) / prox; inverse is 1 / prox."""
+    theta = np.empty(len(slots))
     for j in range(len(slots)):
         slot, c = slots[j], where[j]
-        multiplier = lam[slot] + (y[slot] - mean[c]) / prox
-        now[j] = multiplier
-        theta[j] = share[c] + multiplier
-    return theta, now
+        theta[j] = share[c] + (lam[slot] + (y[slot] - mean[c]) * inverse)
+    return theta
 
 
 @numba.njit(cache=True, nogil=True)
@@ -103,11 +101,14 @@ def move_mixture(indptr, slots, members, y, mean, clique, fixed, ind, mean_move,
 
 
 @numba.njit(cache=True, nogil=True)
-def shift_centre(coords, copies, lam, average, y, mean, prox, rate):
-    """lam takes up (y - mean) / prox, average follows it, tiny shares are dropped, mean is formed again: all in place."""
+def shift_centre(coords, copies, lam, average, y, mean, inverse, rate):
+    """lam takes up (y - mean) / prox, average follows it, tiny shares are dropped, mean is formed again: all in place.
+
+    inverse : 1 / prox.
+    """
     total = np.zeros(len(mean))
     for j in range(len(coords)):
-        lam[j] += (y[j] - mean[coords[j]]) / prox
+        lam[j] += (y[j] - mean[coords[j]]) * inverse
         average[j] += rate * (lam[j] - average[j])
         if y[j] < 1e-9:
             y[j] = 0.0

@@ -6,8 +6,8 @@ minimisers. With y the current mixture of sample k, phi its features and :math:`
 .. math:: w = \arg\min_W R(w) - v\cdot w + \tfrac12 |w - \bar w|_C^2, \qquad
           \lambda^k = \bar\lambda^k + (y_k - \mathrm{mean}(y_k))/c .
 
-A visit minimises all slaves of a sample and keeps what they find; then, several times, every sample in turn moves its slaves
-between the minimisers that it knows (see `mixture`). A scalar exact line search along the joint direction of a sample, whose
+A visit minimises all slaves of a sample and keeps what they find; then, several times, they move between the minimisers that
+the sample knows (see `mixture`). A scalar exact line search along the joint direction of a sample, whose
 curvature in w is :math:`c_k \sum_p d\phi_p^2/(\mu_p + C_p)`, makes each move an ascent (for sets W: a safe one). C is scaled like
 AdaGrad, weight by weight, so that no step size has to be found. The mixture starts at the truth: no loss, no disagreement.
 
@@ -80,7 +80,7 @@ class BlockFrankWolfe(Optimizer):
     step : about how far a weight may move in the first pass.
     evaluate_every : every so many passes all samples are minimised at the average (w, lambda), which gives F; the minimisers
         are kept like those of any other pass.
-    recalls : after each visit to the slaves, so many times all samples move between minimisers of earlier visits, without a
+    recalls : after each visit to its slaves, a sample moves so many times between minimisers of earlier visits, without a
         minimisation; more often where F stalls. More of them mean fewer passes: for slaves that are dear to minimise.
     planes : minimisers kept of each slave; the least recently useful one goes.
     batch : samples that start from the same weights. 1 is best for one worker and the default in one process; 0 means all of
@@ -93,7 +93,7 @@ class BlockFrankWolfe(Optimizer):
     rate = 0.5
     step = 1.0
     evaluate_every = 5
-    recalls = 3
+    recalls = 2
     planes = 16
     batch: int | None = None
 
@@ -125,12 +125,10 @@ class BlockFrankWolfe(Optimizer):
         value, prox = None, self.prox * float(state["ease"])
         if int(state["t"]) % self.evaluate_every == 0:
             at = state["evaluated"] = state["average"].copy()
-            weights, gap, hinges = self._pass(weights, 0, evaluate, prox, at)
+            weights, gap, hinges = self._pass(weights, prox, evaluate, at)
             value = objective.prior.value(at) + float(np.sum(hinges))
         else:
-            weights, gap, _ = self._pass(weights, 0, visit, prox)
-        for again in range(self.recalls * int(state["inner"])):
-            weights, _, _ = self._pass(weights, 1 + again, recall, prox)
+            weights, gap, _ = self._pass(weights, prox, visit)
         state.update(weights.arrays())
         if value is not None:
             self._adapt(value)
@@ -154,25 +152,33 @@ class BlockFrankWolfe(Optimizer):
             state["inner"] = np.minimum(state["inner"] * 2, MOST_PASSES)
         state["lowest"] = np.array(min(lowest, value))
 
-    def _pass(self, weights: ProximalWeights, number: int, move: Callable, *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:
-        """All samples move in random order, `batch` of them at the same weights: the weights, the gap, and the samples' hinges."""
-        objective, n = self.objective, self.objective.n_samples
-        order = np.random.default_rng([self.seed, int(self.state["t"]), number]).permutation(n)
+    def _pass(self, weights: ProximalWeights, prox: float, move: Callable, *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:
+        """All samples in random order, `batch` of them at a time, `move` and then recall: the weights, the gap, the hinges."""
+        objective, n, rounds = self.objective, self.objective.n_samples, self.recalls * int(self.state["inner"])
+        order = np.random.default_rng([self.seed, int(self.state["t"])]).permutation(n)
         hinges, gap, size = np.zeros(n), 0.0, self.batch or n
         for first in range(0, n, size):
-            if size == 1:
-                k = order[first]
-                weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, move, *args)
-                gap += found
-                continue
             index = np.sort(order[first:first + size])
-            directions, hinges[index] = zip(*objective.each(move, self.planes, weights, *args, index=index))
-            gammas = np.zeros(len(index))
-            for k in np.random.default_rng([self.seed, int(self.state["t"]), number, first]).permutation(len(index)):
-                gammas[k], found = weights.search(directions[k])
-                gap += found
-            objective.each(settle, self.planes, index=index, own=[(g,) for g in gammas.tolist()])
+            if size == 1:
+                k = int(index[0])
+                weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, prox, rounds, move, *args)
+            else:
+                found, hinges[index] = self._move_together(index, 0, weights, prox, move, *args)
+                for again in range(rounds):
+                    self._move_together(index, 1 + again, weights, prox, recall)
+            gap += found
         return weights, gap, hinges
+
+    def _move_together(self, index: np.ndarray, number: int, weights: ProximalWeights, prox: float, move: Callable,
+                       *args: Any) -> tuple[float, tuple[float, ...]]:
+        """Samples move from the same weights, each as far as a line search for one after the other allows: gap and hinges."""
+        directions, hinges = zip(*self.objective.each(move, self.planes, weights, prox, *args, index=index))
+        gap, gammas = 0.0, np.zeros(len(index))
+        for k in np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index)):
+            gammas[k], found = weights.search(directions[k])
+            gap += found
+        self.objective.each(settle, self.planes, index=index, own=[(g,) for g in gammas.tolist()])
+        return gap, hinges
 
 
 # ---------------------------------------------------------------------- what runs with the samples
@@ -209,12 +215,18 @@ def settle(sample: SampleState, planes: int, gamma: float) -> None:
     mixture_of(sample, planes).settle(gamma)
 
 
-def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, move: Callable,
+def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, rounds: int, move: Callable,
                  *args: Any) -> tuple[ProximalWeights, float, float]:
-    """Move a sample, and the weights with it: the weights, its gap, its hinge."""
-    direction, hinge = move(sample, planes, weights, *args)
+    """Move a sample, and the weights with it, then `rounds` times by what it recalls: the weights, the first gap, the hinge.
+
+    The rounds of one sample follow each other while its arrays are in the cache.
+    """
+    direction, hinge = move(sample, planes, weights, prox, *args)
     gamma, gap = weights.search(direction)
     settle(sample, planes, gamma)
+    for _ in range(rounds):
+        direction, _ = recall(sample, planes, weights, prox)
+        settle(sample, planes, weights.search(direction)[0])
     return weights, gap, hinge
 
 

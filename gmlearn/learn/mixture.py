@@ -130,12 +130,19 @@ class Mixture:
         """What each copy of a coordinate has of its unary cost, (n_coords,)."""
         return self.slaves.unary(self.layout.split(w)) / self.copies
 
-    def costs(self, batch: Batch, w: np.ndarray, prox: float) -> tuple[np.ndarray, np.ndarray]:
-        """theta and lambda of a batch, both (Db,), at weights `w` (P,)."""
+    def costs(self, batch: Batch, w: np.ndarray, prox: float) -> np.ndarray:
+        """theta (Db,) of a batch at weights `w` (P,)."""
+        return self._costs(batch, self.share(w), prox)
+
+    def multipliers(self, batch: Batch, prox: float) -> np.ndarray:
+        """lambda (Db,) of a batch: theta without the unary costs."""
+        return self._costs(batch, np.zeros(len(self.copies)), prox)
+
+    def _costs(self, batch: Batch, share: np.ndarray, prox: float) -> np.ndarray:
         from gmlearn.learn._mixture_numba import dual_costs
 
         memory = self.memory
-        return dual_costs(batch.slots, batch.where, self.share(w), memory["lam"], memory["y"], memory["mean"], prox)
+        return dual_costs(batch.slots, batch.where, share, memory["lam"], memory["y"], memory["mean"], 1.0 / prox)
 
     def solve(self, batch: Batch, theta: np.ndarray, w: np.ndarray) -> Vertices:
         """The slaves of a batch at the costs `theta` (Db,) and weights `w` (P,)."""
@@ -163,7 +170,8 @@ class Mixture:
         from gmlearn.learn._mixture_numba import shift_centre
 
         memory = self.memory
-        shift_centre(self.whole.where, self.copies, memory["lam"], memory["average"], memory["y"], memory["mean"], prox, rate)
+        shift_centre(self.whole.where, self.copies, memory["lam"], memory["average"], memory["y"], memory["mean"],
+                     1.0 / prox, rate)
 
 
 @dataclass
@@ -194,10 +202,10 @@ class VertexMixture(Mixture):
 
     def visit(self, weights: Any, prox: float) -> Direction:
         """Minimise and move batch after batch, as if no other sample moved; `settle` decides how far it really goes."""
-        weights, (_, before) = weights.copy(), self.costs(self.whole, weights.w, prox)
+        weights, before = weights.copy(), self.multipliers(self.whole, prox)
         self._remember_place()
         for batch in self.batches:
-            theta, lam = self.costs(batch, weights.w, prox)
+            theta, lam = self.costs(batch, weights.w, prox), self.multipliers(batch, prox)
             direction, move = self._towards(self.solve(batch, theta, weights.w), theta, lam, weights.w, prox)
             gamma, _ = weights.search(direction)
             move(gamma)
@@ -206,7 +214,7 @@ class VertexMixture(Mixture):
     def evaluate(self, weights: Any, prox: float, at: np.ndarray) -> tuple[Direction, float]:
         """The hinge at weights `at` and the average lambda; the minimisers there serve as directions, too."""
         hinge, found = self.solve_at_average(at)
-        theta, lam = self.costs(self.whole, weights.w, prox)
+        theta, lam = self.costs(self.whole, weights.w, prox), self.multipliers(self.whole, prox)
         self._remember_place()
         direction, move = self._towards(found, theta, lam, weights.w, prox)
         move(1.0)
@@ -293,8 +301,7 @@ class PlaneMixture(Mixture):
 
     def visit(self, weights: Any, prox: float) -> Direction:
         """Minimise all slaves, keep what they find, and move between planes."""
-        theta, _ = self.costs(self.whole, weights.w, prox)
-        self.keep(self.solve(self.whole, theta, weights.w))
+        self.keep(self.solve(self.whole, self.costs(self.whole, weights.w, prox), weights.w))
         return self.recall(weights, prox)
 
     def evaluate(self, weights: Any, prox: float, at: np.ndarray) -> tuple[Direction, float]:

@@ -57,6 +57,18 @@ class Block(ABC):
         """Features (M, *shape) clique by clique; None if only their sum is known (training then takes coarser steps)."""
         return None if self.segments() else {}
 
+    def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray] | None:
+        """Features (n, *shape) summed within groups of cliques, `group` int (M,) below `n`; None as in `clique_features`."""
+        parts = self.clique_features(x)
+        if parts is None:
+            return None
+        sums = {}
+        for name, value in parts.items():
+            size = int(np.prod(value.shape[1:]))
+            index = group[:, None] * size + np.arange(size)
+            sums[name] = weighted_bincount(index, np.asarray(value), n * size).reshape(n, *value.shape[1:])
+        return sums
+
     def segments(self) -> dict[str, tuple[int, ...]]:
         """The weight segments that this block reads, with their shapes; empty for a fixed potential."""
         return {}

@@ -148,6 +148,12 @@ class SharedTable(Block):
         out[np.arange(len(self)), self.index(x[:, 0], x[:, 1])] = 1.0 if self.contrast is None else self.contrast
         return {self.weight: out.reshape(-1, *shape)}
 
+    def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray]:
+        shape = self.segments()[self.weight]
+        size = int(np.prod(shape))
+        found = weighted_bincount(group * size + self.index(x[:, 0], x[:, 1]), self.contrast, n * size)
+        return {self.weight: found.reshape(n, *shape)}
+
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.n_labels), len(self)
         table = w[self.weight].ravel()[self.index(labels[:, None], labels[None, :])]

@@ -98,28 +98,16 @@ class ForestGroup(SlaveGroup):
         ends[self.pedge[child], flip] = self.parent[child]
         return ends
 
-    @cached_property
-    def _by_tree(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """For every block (order, first, trees): its edges tree by tree, where each tree begins, and which it is."""
-        found, begin = [], 0
-        for block in self.blocks:
-            tree = self.tree[begin:begin + len(block)]
-            order = np.argsort(tree, kind="stable")
-            trees, first = np.unique(tree[order], return_index=True)
-            found.append((order, first, trees))
-            begin += len(block)
-        return found
-
     def slave_features(self, result: SlaveResult) -> Features | None:
         ends, begin = self._edge_labels(result.labels), 0
         total: Features = {}
-        for block, (order, first, trees) in zip(self.blocks, self._by_tree):
-            found = block.clique_features(ends[begin:begin + len(block)])
+        for block in self.blocks:
+            edges = slice(begin, begin + len(block))
+            found = block.features_by(ends[edges], self.tree[edges], self.n)
             if found is None:
                 return None
             for name, value in found.items():
-                total.setdefault(name, np.zeros((self.n, *value.shape[1:])))
-                total[name][trees] += np.add.reduceat(value[order], first, axis=0)
+                total[name] = total.get(name, 0.0) + value
             begin += len(block)
         return total
 

@@ -113,7 +113,7 @@ def check_weighted_features_are_linear(block: Block, w: Weights, rng: np.random.
 
 @check_of(POTENTIAL)
 def check_clique_features_sum_to_features(block: Block, w: Weights, rng: np.random.Generator) -> None:
-    """clique_features, where known, has a leading M and adds up to features."""
+    """clique_features, where known, has a leading M and adds up to features, in groups to features_by."""
     x = member_labels(block, rng)
     parts = block.clique_features(x)
     if parts is None:
@@ -122,6 +122,9 @@ def check_clique_features_sum_to_features(block: Block, w: Weights, rng: np.rand
     expected = {name: (len(block), *shape) for name, shape in block.segments().items()}
     expect(shapes == expected, f"clique_features have shapes {shapes}, expected {expected}")
     expect_features({name: value.sum(axis=0) for name, value in parts.items()}, block.features(x), "sum of clique_features")
+    group = rng.integers(0, 3, len(block))
+    sums = {name: np.stack([value[group == g].sum(axis=0) for g in range(4)]) for name, value in parts.items()}
+    expect_features(block.features_by(x, group, 4) or {}, sums, "features_by")
 
 
 @check_of(POTENTIAL)
