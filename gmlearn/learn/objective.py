@@ -224,9 +224,10 @@ def restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
 
 def check_and_restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
     """`restore` for arrays of strangers: those that the sample has already, and multipliers, must be alike."""
-    duals, own = np.zeros(len(state.dual.coords)), snapshot(state)
-    known = {"lam": duals, "ind": duals, "cliques": np.zeros((len(state.dual.slaves.groups), state.layout.size)), **own}
-    check_like({name: a for name, a in kept.items() if name in known}, known, optional={"lam", "ind", "cliques"} - own.keys())
+    own, duals, groups = snapshot(state), np.zeros(len(state.dual.coords)), len(state.dual.slaves.groups)
+    first_order = {"lam": duals, "drift": duals, "ind": duals, "cliques": np.zeros((groups, state.layout.size))}
+    known = {**first_order, **own}
+    check_like({name: a for name, a in kept.items() if name in known}, known, optional=first_order.keys() - own.keys())
     restore(state, kept)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -112,11 +113,13 @@ class Optimizer(ABC):
 
 
 #: the share of F that steps aim at, and what is left of it at the end of a cycle
-AIM, FALL = 0.125, 1e-3
+AIM, FALL = 0.25, 1e-3
 #: passes of the first cycle of steps; each of the next is twice as long
-CYCLE = 200
-#: squared slopes are means over about so many passes
-MEMORY = 50
+CYCLE = 100
+#: a squared slope beyond so many times its mean shortens the step
+EXCESS = 50
+#: the least share of the newest slope in the direction of a move
+LEAST = 0.1
 
 
 def cycle_of(t: int) -> tuple[int, float]:
@@ -127,11 +130,13 @@ def cycle_of(t: int) -> tuple[int, float]:
 
 
 class LambdaStep(NamedTuple):
-    """How far multipliers move: by `size`, or, if that is None, by aim / max(usual, squared slope of the sample)."""
+    """How far multipliers move: by `size` along the slope, or, if that is None, by aim / max(usual, squared slope of the sample)
+    along a mean of the slopes so far, in which the newest has the share `newest`."""
 
     size: float | None
     aim: float = 0.0
     usual: float = 0.0
+    newest: float = 1.0
 
     def along(self, spread: float) -> float:
         """The step of a sample with squared slope `spread`."""
@@ -140,6 +145,17 @@ class LambdaStep(NamedTuple):
         # the first pass has no mean yet; a sample far above it moves less, or those that disagree for the first time would leap
         return self.aim / max(self.usual, spread) if self.usual > 0 else 0.0
 
+    def move(self, memory: dict[str, np.ndarray], spread: float, add: Callable[[np.ndarray, float], None]) -> None:
+        """Move memory["lam"]; ``add(array, size)`` adds size times the slope to an array, in place: new memory costs more."""
+        size = self.along(spread)
+        if self.size is not None:
+            add(memory["lam"], size)
+            return
+        drift = memory.setdefault("drift", np.zeros_like(memory["lam"]))
+        drift *= 1.0 - self.newest
+        add(drift, self.newest)
+        memory["lam"] += size * drift
+
 
 def move_multipliers(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
     """A subgradient step of one sample's multipliers.
@@ -147,13 +163,17 @@ def move_multipliers(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np
     Returns its slope in w (P,), its hinge and its squared slope in lambda, in one array.
     """
     sample.set_weights(w)
+    slaves, current = sample.dual.slaves, sample.dual.round(multipliers_of(sample))
+    spread = squared_slope(sample, current.mean)
+    step.move(sample.memory, spread, lambda to, size: slaves.move(to, current.results, current.mean, size))
+    return np.append(slope_of(sample, sample.features_of(current)), [hinge_of(sample, w, current.bound), spread])
+
+
+def multipliers_of(sample: SampleState) -> np.ndarray:
+    """memory["lam"] (D,); those of the start, if the sample has none."""
     if "lam" not in sample.memory:
         sample.memory["lam"] = sample.dual.lam.copy()
-    lam, slaves = sample.memory["lam"], sample.dual.slaves
-    current = sample.dual.round(lam)
-    spread = squared_slope(sample, current.mean)
-    slaves.move(lam, current.results, current.mean, step.along(spread))  # in place: new memory costs more than the move
-    return np.append(slope_of(sample, sample.features_of(current)), [hinge_of(sample, w, current.bound), spread])
+    return sample.memory["lam"]
 
 
 def squared_slope(sample: SampleState, mean: np.ndarray) -> float:
@@ -165,11 +185,12 @@ class Subgradient(Optimizer):
     r"""Batch projected subgradient with steps of their own for w and lambda.
 
     A step of length a/|g|^2 along a subgradient g would lower a linear F by a. The moves of w have such an aim, with the proximal
-    map of R and W and a rate of its own for every weight (in the metric of the root mean squares r of the slopes:
-    :math:`a/(r_p\sum_q r_q)`), those of lambda likewise. The slopes are means over recent passes: no step depends on the units of
-    the problem. The aim falls geometrically, from a share of F (the geometric mean of the first and the lowest one) to `FALL` of
-    that share of the lowest F. That ends close to the optimum if the fall is slow enough; how slow depends on the problem, so
-    cycles follow each other, each twice as long as the last. In the history, `step` is the aim.
+    map of R and W and a rate of its own for every weight: :math:`a/(m_p\sum_q r_q^2/m_q)`, where r are root mean squares of the
+    slopes so far and m is between r and their average; those of lambda have the same aim. No step depends on the units of the
+    problem. Directions are means of the last slopes, the longer the later: what zigzags cancels. The aim falls geometrically, from
+    a share of F (between the first and the lowest, closer to that from cycle to cycle) to `FALL` of that share of the lowest F.
+    That ends close to the optimum if the fall is slow enough; how slow depends on the problem, so cycles follow each other, each
+    twice as long as the last. In the history, `step` is the aim.
 
     Parameters
     ----------
@@ -189,6 +210,7 @@ class Subgradient(Optimizer):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=0, strict=True)
         self.state["squares"], self.state["spread"] = np.zeros(len(self.w)), np.array(0.0)
+        self.state["drift"] = np.zeros(len(self.w))
         self.state["first"], self.state["lowest"] = np.array(0.0), np.array(np.inf)
         self.state["cycle"], self.state["before"], self.state["gain"] = np.array(0), np.array(np.inf), np.array(np.inf)
 
@@ -210,7 +232,9 @@ class Subgradient(Optimizer):
     def _measure(self, slope: np.ndarray, spread: float) -> None:
         """Bring the means of the squared slopes up to date: in w (P,), and in lambda."""
         state = self.state
-        share = max(2.0 / (2.0 + float(state["t"])), 1.0 / MEMORY)  # the first slopes, of untrained weights, are soon forgotten
+        # the first slopes, of untrained weights, are soon forgotten; a shorter memory makes steps depend on the slopes they follow,
+        # which ends beside the optimum
+        share = 2.0 / (2.0 + float(state["t"]))
         if self.step is None:  # else they are AdaGrad's sums
             state["squares"] = state["squares"] + share * (slope ** 2 - state["squares"])
         state["spread"] = state["spread"] + share * (spread - state["spread"])
@@ -222,9 +246,12 @@ class Subgradient(Optimizer):
             state["squares"] = state["squares"] + slope ** 2
             roots, aim = np.sqrt(state["squares"]), self.step
         else:
-            # as large as a batch pass would make them: a slope far above its mean is no reason for a leap
-            roots = np.sqrt(np.maximum(state["squares"], slope ** 2 / MEMORY))
-            aim = self._aim / max(float(roots.sum()), 1e-300)
+            # a slope far above its mean is no reason for a leap; one that is usually small is none for a step without bounds
+            squares = np.maximum(state["squares"], slope ** 2 / EXCESS)
+            roots = np.sqrt(squares + squares.mean())
+            aim = self._aim / max(float(np.sum(np.divide(squares, roots, out=squares, where=roots > 0))), 1e-300)
+            state["drift"] = state["drift"] + self._newest * (slope / share - state["drift"])
+            slope = share * state["drift"]
         # a weight that was never asked to move must not hold back those that share its set
         rate = prior.even(np.divide(aim, roots, out=np.full(len(roots), np.inf), where=roots > 0))
         rate[np.isinf(rate)] = 0.0
@@ -233,8 +260,11 @@ class Subgradient(Optimizer):
     @property
     def _aim(self) -> float:
         """By how much a move of this pass should lower F; nothing before the first pass."""
-        first, lowest, u = float(self.state["first"]), float(self.state["lowest"]), cycle_of(int(self.state["t"]))[1]
-        return float(AIM * np.sqrt(first * lowest) ** (1.0 - u) * (FALL * lowest) ** u) if first > 0 else 0.0
+        first, lowest, (number, u) = float(self.state["first"]), float(self.state["lowest"]), cycle_of(int(self.state["t"]))
+        if first <= 0:
+            return 0.0
+        top = lowest * (first / lowest) ** (0.5 / (1 + number)) if lowest > 0 else 0.0
+        return float(AIM * top ** (1.0 - u) * (FALL * lowest) ** u)
 
     @property
     def _shown_step(self) -> float:
@@ -244,7 +274,12 @@ class Subgradient(Optimizer):
     def _lambda_step(self) -> LambdaStep:
         if self.lambda_step is not None:
             return LambdaStep(self.lambda_step / np.sqrt(1.0 + float(self.state["t"])))
-        return LambdaStep(None, self._aim, float(self.state["spread"]))
+        return LambdaStep(None, self._aim, float(self.state["spread"]), 0.5 * self._newest)
+
+    @property
+    def _newest(self) -> float:
+        """The share of the newest slope in the direction in which w moves: all at first, half of it in the second cycle, ..."""
+        return max(0.5 ** cycle_of(int(self.state["t"]))[0], LEAST)
 
     def run(self) -> PassReport:
         objective, state = self.objective, self.state
@@ -310,7 +345,7 @@ def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> n
     """As `move_multipliers`; the minimisers are remembered: indicators "ind" (D,), clique features "cliques" (groups, P)."""
     sample.set_weights(w)
     dual, memory, layout = sample.dual, sample.memory, sample.layout
-    current = dual.round(memory.setdefault("lam", dual.lam.copy()))
+    current = dual.round(multipliers_of(sample))
     memory["ind"] = current.ind
     memory["cliques"] = np.array([layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)])
     found = move_by_remembered(sample, step)
@@ -324,7 +359,8 @@ def move_by_remembered(sample: SampleState, step: LambdaStep) -> np.ndarray:
     mean = dual.mean(memory["ind"])
     features = sample.layout.join(slaves.unary_features(mean), memory["cliques"].sum(axis=0))
     spread = squared_slope(sample, mean)
-    memory["lam"] = memory["lam"] + step.along(spread) * (memory["ind"] - slaves.spread(mean))
+    slope = memory["ind"] - slaves.spread(mean)
+    step.move(memory, spread, lambda to, size: np.add(to, size * slope, out=to))
     return np.append(slope_of(sample, features), [np.nan, spread])
 
 

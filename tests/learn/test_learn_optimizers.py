@@ -2,8 +2,10 @@
 
 from functools import cache
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 from learn_cases import KINDS, chain_samples, objective_of, random_problem, ring_samples
 
 import gmlearn as gm
@@ -41,9 +43,10 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
     assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
 
 
-#: Passes of the comparison with F*, at default settings. Of the varied problems 0 to 23, 6200 passes bring subgradient within 1e-3
-#: of F* on 18, stochastic on 19, incremental on 15. Nearly all others have an F* far below the first F; they end up to 6 % above.
-AGREE = {"bcfw": 300, "subgradient": 3000, "stochastic": 3000, "incremental": 6200}
+#: Passes of the comparison with F* at most, at default settings. Most problems take a fiftieth of them; where F* is a hundredth of
+#: the first F, first-order methods need nearly all, or (seed 56) twice as many. A pass of incremental minimises one of several
+#: groups of slaves.
+AGREE = {"bcfw": 300, "subgradient": 51_100, "stochastic": 51_100, "incremental": 102_300}
 
 
 def test_every_optimizer_of_the_hinge_is_compared():
@@ -85,17 +88,23 @@ def trained_until_close(optimizer, seed):
                     callbacks=[lambda passes, weights, history: history.objective[-1] <= target])
 
 
-@pytest.mark.parametrize("optimizer", AGREE)
-def test_optimisers_agree_with_the_certified_optimum(optimizer):
-    """bcfw within 1e-3 of F*; so are the first-order methods where F* is no small part of the first F, else within 1e-3 of that.
+def check_agreement(optimizer, seed):
+    model, reference = trained_until_close(optimizer, seed), varied_optimum(seed)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
 
-    That holds for the problems here; on others incremental needs still more passes.
-    """
-    for seed in range(8):
-        model, reference = trained_until_close(optimizer, seed), varied_optimum(seed)
-        first, lowest = model.history.objective[0], reference.objective
-        unit = lowest if optimizer == "bcfw" or lowest > first / 4 else first
-        assert reference.history.bound[-1] - 1e-7 <= model.objective <= lowest + 1e-3 * unit
+
+@pytest.mark.parametrize("optimizer", AGREE)
+@hypothesis.given(seed=st.integers(0, 999))
+@hypothesis.settings(max_examples=5, derandomize=True, deadline=None, phases=[hypothesis.Phase.generate])
+def test_optimisers_agree_with_the_certified_optimum(optimizer, seed):
+    check_agreement(optimizer, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", AGREE)
+@pytest.mark.parametrize("seed", range(24))
+def test_optimisers_agree_on_all_kinds_of_problems(optimizer, seed):
+    check_agreement(optimizer, seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,7 +139,7 @@ def test_a_weight_without_slope_does_not_freeze_its_simplex(optimizer, settings)
 def test_first_order_methods_are_not_stopped_by_their_long_steps():
     """F of the first passes may rise; whether it still falls is judged by whole cycles."""
     model = gm.train(chain_samples(), optimizer="subgradient", regularizer=gm.L2(0.1), tol=1e-2, max_iter=3000)
-    assert "in a whole cycle of steps" in model.status and len(model.history) in (601, 1401)
+    assert "in a whole cycle of steps" in model.status and len(model.history) in (301, 701)
 
 
 @pytest.mark.parametrize("kind", ["tree", "loopy", "hard", "cardinality", "pn_potts"])
@@ -154,8 +163,8 @@ def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
 def test_kept_planes_change_the_path_not_the_optimum():
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     reference = certified(samples, options)
-    for settings in (dict(recalls=1), dict(recalls=8, planes=2)):
-        model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=400, **settings, **options)
+    for given in (dict(recalls=1), dict(recalls=8, planes=2)):
+        model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=400, **given, **options)
         assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
     with pytest.raises(ValueError, match="recalls"):
         gm.train(samples, optimizer="bcfw", recalls=-1, **options)
