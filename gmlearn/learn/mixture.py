@@ -103,8 +103,10 @@ class Mixture:
         self.sample, self.memory, self.slaves, self.layout = sample, sample.memory, sample.dual.slaves, sample.layout
         self.whole = all_slaves(sample)
         self.zero = self.layout.split(np.zeros(self.layout.size))
-        self.fixed_unary = self.slaves.unary(self.zero)
         self.copies = np.maximum(self.slaves.count, 1.0)
+        self.fixed_unary = self.slaves.unary(self.zero)
+        self.fixed_share = self.fixed_unary / self.copies
+        self.learns_unary = bool(self.slaves.unary_features(np.zeros(len(self.copies))))
         self.loose = 1.0 - 1.0 / self.copies
         if "y" not in self.memory:
             self._start_at_truth()
@@ -128,7 +130,7 @@ class Mixture:
 
     def share(self, w: np.ndarray) -> np.ndarray:
         """What each copy of a coordinate has of its unary cost, (n_coords,)."""
-        return self.slaves.unary(self.layout.split(w)) / self.copies
+        return self.slaves.unary(self.layout.split(w)) / self.copies if self.learns_unary else self.fixed_share
 
     def costs(self, batch: Batch, w: np.ndarray, prox: float) -> np.ndarray:
         """theta (Db,) of a batch at weights `w` (P,)."""
