@@ -114,22 +114,72 @@ def choose(theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def point(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, worst, best):
-    """Fill `step` with the direction from the giver, or from what the planes leave of y, to the taker: the giver's fixed cost."""
+def point_from_rest(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, best):
+    """Fill `step` with the direction from what the planes leave of y to the taker: the fixed cost of that rest."""
     given = fixed[m]
-    if worst >= 0:
-        add_ones(step, -1.0, words, bits, m, worst)
-        given = plane_fixed[m, worst]
-    else:
-        for j in range(alpha.shape[1]):
-            if alpha[m, j] > 0.0:
-                add_ones(step, alpha[m, j], words, bits, m, j)
-                given -= alpha[m, j] * plane_fixed[m, j]
-        for i in range(size):
-            step[i] = min(step[i] - y[a + i], 0.0) / rest
-        given /= rest
+    for j in range(alpha.shape[1]):
+        if alpha[m, j] > 0.0:
+            add_ones(step, alpha[m, j], words, bits, m, j)
+            given -= alpha[m, j] * plane_fixed[m, j]
+    for i in range(size):
+        step[i] = min(step[i] - y[a + i], 0.0) / rest
     add_ones(step, 1.0, words, bits, m, best)
-    return given
+    return given / rest
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def way(step, words, bits, loose, coords, a, size, m, worst, best):
+    """Curvature (times prox) and squared length of the way from giver to taker: where two planes differ, or along `step`."""
+    spread, length = 0.0, 0.0
+    if worst < 0:
+        for i in range(size):
+            spread += step[i] * step[i] * loose[coords[a + i]]
+            length += step[i] * step[i]
+        return spread, length
+    for k in range(words[m], words[m + 1]):
+        word, base = bits[k, worst] ^ bits[k, best], a + ((k - words[m]) << 6)
+        while word:
+            spread += loose[coords[base + lowest_bit(word)]]
+            length += 1.0
+            word &= word - np.uint64(1)
+    return spread, length
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def go(step, words, bits, copies, coords, y, mean, a, size, m, worst, best, delta):
+    """Move y and the means by `delta` of that way; `step` is zero again."""
+    if worst < 0:
+        for i in range(size):
+            if step[i] != 0.0:
+                y[a + i] = max(y[a + i] + delta * step[i], 0.0)
+                mean[coords[a + i]] += delta * step[i] / copies[coords[a + i]]
+                step[i] = 0.0
+        return
+    for k in range(words[m], words[m + 1]):
+        ones, base = bits[k, best], a + ((k - words[m]) << 6)
+        word = ones ^ bits[k, worst]
+        while word:
+            place = lowest_bit(word)
+            i, move = base + place, delta if (ones >> place) & np.uint64(1) else -delta
+            y[i] = max(y[i] + move, 0.0)
+            mean[coords[i]] += move / copies[coords[i]]
+            word &= word - np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def move_cliques(turn, clique, plane_features, alpha, rest, m, worst, best, delta):
+    """Move the clique features of slave m likewise, and their sum `turn` (P,)."""
+    for p in range(len(turn)):
+        if worst >= 0:
+            given = np.float64(plane_features[m, worst, p])
+        else:
+            given = clique[m, p]
+            for j in range(alpha.shape[1]):
+                given -= alpha[m, j] * plane_features[m, j, p]
+            given /= rest
+        moved = delta * (plane_features[m, best, p] - given)
+        clique[m, p] += moved
+        turn[p] += moved
 
 
 @numba.njit(cache=True, nogil=True)
@@ -162,12 +212,12 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         elif amount[m] == 0.0:
             continue
         worst, best = giver[m], taker[m]
-        given = point(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, worst, best)
-        spread, length = 0.0, 0.0
-        for i in range(size):
-            spread += step[i] * step[i] * loose[coords[a + i]]
-            length += step[i] * step[i]
+        if worst >= 0:
+            given = plane_fixed[m, worst]
+        else:
+            given = point_from_rest(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, best)
         if back == 0.0:
+            spread, length = way(step, words, bits, loose, coords, a, size, m, worst, best)
             # some of the rest must stay: else nothing would tell the way back
             delta = min(alpha[m, worst] if worst >= 0 else 0.9 * rest, gap / max(spread * inverse, 1e-300))
             change += delta * (0.5 * delta * spread * inverse - gap)
@@ -175,24 +225,9 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
             amount[m] = delta
         else:
             delta = -back * amount[m]
-        for i in range(size):
-            if step[i] != 0.0:
-                c = coords[a + i]
-                y[a + i] = max(y[a + i] + delta * step[i], 0.0)
-                mean[c] += delta * step[i] / copies[c]
-                step[i] = 0.0
+        go(step, words, bits, copies, coords, y, mean, a, size, m, worst, best, delta)
+        move_cliques(turn, clique, plane_features, alpha, rest, m, worst, best, delta)
         fixed[m] += delta * (plane_fixed[m, best] - given)
-        for p in range(len(w)):
-            if worst >= 0:
-                given = plane_features[m, worst, p]
-            else:
-                given = clique[m, p]
-                for j in range(n_planes):
-                    given -= alpha[m, j] * plane_features[m, j, p]
-                given /= rest
-            moved = delta * (plane_features[m, best, p] - given)
-            clique[m, p] += moved
-            turn[p] += moved
         alpha[m, best] = max(alpha[m, best] + delta, 0.0)
         if worst >= 0:
             alpha[m, worst] = max(alpha[m, worst] - delta, 0.0)
