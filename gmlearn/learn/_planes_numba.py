@@ -184,7 +184,7 @@ def move_cliques(turn, clique, plane_features, alpha, rest, m, worst, best, delt
 
 @numba.njit(cache=True, nogil=True)
 def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse, w, clique, fixed, prices, bits, plane_features,
-             plane_fixed, used, alpha, giver, taker, amount, back):
+             plane_fixed, used, alpha, giver, taker, amount, bend, back):
     """Slave after slave moves a part of its mixture from its dearest plane to its cheapest, by an exact line search in lambda.
 
     giver, taker, amount : (M,), the log of these moves; giver -1 is the rest.   prices : (M, C), what the cliques of planes cost.
@@ -219,7 +219,7 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         if back == 0.0:
             spread, length = way(step, words, bits, loose, coords, a, size, m, worst, best)
             # some of the rest must stay: else nothing would tell the way back
-            delta = min(alpha[m, worst] if worst >= 0 else 0.9 * rest, gap / max(spread * inverse, 1e-300))
+            delta = min(alpha[m, worst] if worst >= 0 else 0.9 * rest, gap / max(spread * inverse + length * bend, 1e-300))
             change += delta * (0.5 * delta * spread * inverse - gap)
             square += delta * delta * length
             amount[m] = delta

@@ -47,13 +47,17 @@ class ProximalWeights:
         gap = -(d.slope + float(self.w @ d.turn))
         if gap <= 0.0:
             return 0.0, 0.0
+        bend = self.bend(d.weight, d.turn) + d.spread
         self.squares += (d.weight * d.turn) ** 2
-        roots = np.sqrt(self.squares)
-        bend = d.weight * float((d.turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum()) + d.spread
         gamma = 1.0 if bend <= gap else gap / bend
         self.v += d.weight * gamma * d.turn
         self._set_w()
         return gamma, d.weight * gap
+
+    def bend(self, weight: float, turn: np.ndarray) -> float:
+        """Curvature in w along a direction that changes the features of a sample by `turn` (P,)."""
+        roots = np.sqrt(self.squares + (weight * turn) ** 2)
+        return weight * float((turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum())
 
     def _set_w(self) -> None:
         rate = self.prior.even(self.step / np.maximum(np.sqrt(self.squares), 1e-12))

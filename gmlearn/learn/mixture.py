@@ -289,6 +289,7 @@ class PlaneMixture(Mixture):
             memory["plane_features"] = np.zeros((n, planes, self.layout.size), np.float32)
             memory["plane_fixed"], memory["alpha"] = np.zeros((n, planes)), np.zeros((n, planes))
             memory["used"] = np.zeros((n, planes), np.int32)
+            memory["bend"] = np.array(0.0)
             memory["giver"], memory["taker"], memory["amount"] = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n)
             self.keep(Vertices(self.whole, memory["y"], memory["clique"], memory["fixed"], 0.0, True))
             memory["alpha"][:, 0] = 1.0
@@ -320,6 +321,8 @@ class PlaneMixture(Mixture):
         turn, change, square = self._exchange(w, prox, 0.0)
         mean = memory["mean"] - before
         turn = self.layout.join(self.slaves.unary_features(mean), turn)
+        if square > 0.0:
+            memory["bend"] = np.array(weights.bend(self.sample.weight, turn) / square)
         spread = max(square - float(self.copies @ mean ** 2), 0.0) / prox
         return Direction(self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread)
 
@@ -336,7 +339,7 @@ class PlaneMixture(Mixture):
             prices, share = memory["plane_features"] @ w.astype(np.float32) + prices, self.share(w)
         return exchange(self.starts, self.words, self.whole.where, self.copies, self.loose, share, memory["lam"],
                         memory["y"], memory["mean"], 1.0 / prox, w, memory["clique"], memory["fixed"], prices,
-                        *(memory[n] for n in self.PLANES + self.LOG), back)
+                        *(memory[n] for n in self.PLANES + self.LOG), float(memory["bend"]), back)
 
     def check(self) -> None:
         """As in the base class: no bits beyond their slave, no shares above 1."""
