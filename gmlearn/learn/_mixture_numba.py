@@ -1,6 +1,7 @@
 """Kernels of mixtures: the arithmetic over the dual variables of one batch of slaves.
 
-Coordinates and slots are int32: these loops are bound by memory. `where` is the coordinate of each dual variable of the batch.
+Coordinates and slots are uint32: these loops are bound by memory, and signed indices are tested for wraparound. `where` is the
+coordinate of each dual variable of the batch.
 """
 
 from __future__ import annotations
@@ -108,10 +109,12 @@ def shift_centre(coords, copies, lam, average, y, mean, inverse, rate):
     """
     total = np.zeros(len(mean))
     for j in range(len(coords)):
-        lam[j] += (y[j] - mean[coords[j]]) * inverse
-        average[j] += rate * (lam[j] - average[j])
-        if y[j] < 1e-9:
-            y[j] = 0.0
-        total[coords[j]] += y[j]
+        share, c = y[j], coords[j]
+        centre = lam[j] + (share - mean[c]) * inverse
+        lam[j] = centre
+        average[j] += rate * (centre - average[j])
+        share = share if share >= 1e-9 else 0.0
+        y[j] = share
+        total[c] += share
     for c in range(len(mean)):
         mean[c] = total[c] / copies[c]

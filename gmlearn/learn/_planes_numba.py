@@ -201,9 +201,10 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         for j in range(n_planes):
             rest -= alpha[m, j]
         if back == 0.0:
+            own_coords, own_lam, own_y = coords[a:a + size], lam[a:a + size], y[a:a + size]
             for i in range(size):
-                c = coords[a + i]
-                theta[i] = share[c] + lam[a + i] + (y[a + i] - mean[c]) * inverse
+                c = own_coords[i]
+                theta[i] = share[c] + own_lam[i] + (own_y[i] - mean[c]) * inverse
             best, worst, gap = choose(theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed, rest, m)
             amount[m] = 0.0
             if best < 0 or not gap > 1e-12:

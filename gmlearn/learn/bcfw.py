@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.validation import check_number
-from gmlearn.learn.mixture import Direction, mixture_of
+from gmlearn.learn.mixture import Direction, Step, mixture_of
 from gmlearn.learn.objective import SampleState
 from gmlearn.learn.optimizers import Optimizer, PassReport
 from gmlearn.learn.prior import Prior
@@ -42,22 +42,18 @@ class ProximalWeights:
         if self.squares.any():  # the centre has moved, and w with it, whether or not a sample will
             self._set_w()
 
-    def search(self, d: Direction) -> tuple[float, float]:
-        """(share of the way, gap) of the best step along a direction, which is taken."""
+    def search(self, d: Direction) -> Step:
+        """The best step along a direction, which is taken."""
         gap = -(d.slope + float(self.w @ d.turn))
         if gap <= 0.0:
-            return 0.0, 0.0
-        bend = self.bend(d.weight, d.turn) + d.spread
+            return Step(0.0, 0.0, 0.0)
         self.squares += (d.weight * d.turn) ** 2
-        gamma = 1.0 if bend <= gap else gap / bend
+        roots = np.sqrt(self.squares)
+        bend = d.weight * float((d.turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum())
+        gamma = 1.0 if bend + d.spread <= gap else gap / (bend + d.spread)
         self.v += d.weight * gamma * d.turn
         self._set_w()
-        return gamma, d.weight * gap
-
-    def bend(self, weight: float, turn: np.ndarray) -> float:
-        """Curvature in w along a direction that changes the features of a sample by `turn` (P,)."""
-        roots = np.sqrt(self.squares + (weight * turn) ** 2)
-        return weight * float((turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum())
+        return Step(gamma, d.weight * gap, bend)
 
     def _set_w(self) -> None:
         rate = self.prior.even(self.step / np.maximum(np.sqrt(self.squares), 1e-12))
@@ -126,20 +122,19 @@ class BlockFrankWolfe(Optimizer):
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         weights = ProximalWeights(objective.prior, self.step, state)
-        value, prox = None, self.prox * float(state["ease"])
+        value, prox, last = None, self.prox * float(state["ease"]), int(state["since"]) + 1 >= int(state["inner"])
         if int(state["t"]) % self.evaluate_every == 0:
             at = state["evaluated"] = state["average"].copy()
-            weights, gap, hinges = self._pass(weights, prox, evaluate, at)
+            weights, gap, hinges = self._pass(weights, prox, last, evaluate, at)
             value = objective.prior.value(at) + float(np.sum(hinges))
         else:
-            weights, gap, _ = self._pass(weights, prox, visit)
+            weights, gap, _ = self._pass(weights, prox, last, visit)
         state.update(weights.arrays())
         if value is not None:
             self._adapt(value)
-        state["since"] = state["since"] + 1
-        if int(state["since"]) >= int(state["inner"]):
-            objective.each(move_centre, self.planes, prox, self.rate)
-            state["centre"], state["since"] = state["w"].copy(), np.array(0)
+        state["since"] = np.array(0) if last else state["since"] + 1
+        if last:
+            state["centre"] = state["w"].copy()
             state["average"] = state["average"] + self.rate * (state["w"] - state["average"])
         state["t"] = state["t"] + 1
         return PassReport(objective=value, gap=gap, step=self.step)
@@ -156,20 +151,26 @@ class BlockFrankWolfe(Optimizer):
             state["inner"] = np.minimum(state["inner"] * 2, MOST_PASSES)
         state["lowest"] = np.array(min(lowest, value))
 
-    def _pass(self, weights: ProximalWeights, prox: float, move: Callable, *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:
-        """All samples in random order, `batch` of them at a time, `move` and then recall: the weights, the gap, the hinges."""
+    def _pass(self, weights: ProximalWeights, prox: float, last: bool, move: Callable,
+              *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:
+        """All samples in random order, `batch` of them at a time, `move` and then recall: the weights, the gap, the hinges.
+
+        last : does the proximal step end with this pass?
+        """
         objective, n, rounds = self.objective, self.objective.n_samples, self.recalls * int(self.state["inner"])
         order = np.random.default_rng([self.seed, int(self.state["t"])]).permutation(n)
-        hinges, gap, size = np.zeros(n), 0.0, self.batch or n
+        hinges, gap, size, shift = np.zeros(n), 0.0, self.batch or n, self.rate if last else None
         for first in range(0, n, size):
             index = np.sort(order[first:first + size])
             if size == 1:
                 k = int(index[0])
-                weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, prox, rounds, move, *args)
+                weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, prox, rounds, shift, move, *args)
             else:
                 found, hinges[index] = self._move_together(index, 0, weights, prox, move, *args)
                 for again in range(rounds):
                     self._move_together(index, 1 + again, weights, prox, recall)
+                if last:
+                    objective.each(move_centre, self.planes, prox, self.rate, index=index)
             gap += found
         return weights, gap, hinges
 
@@ -177,12 +178,10 @@ class BlockFrankWolfe(Optimizer):
                        *args: Any) -> tuple[float, tuple[float, ...]]:
         """Samples move from the same weights, each as far as a line search for one after the other allows: gap and hinges."""
         directions, hinges = zip(*self.objective.each(move, self.planes, weights, prox, *args, index=index))
-        gap, gammas = 0.0, np.zeros(len(index))
-        for k in np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index)):
-            gammas[k], found = weights.search(directions[k])
-            gap += found
-        self.objective.each(settle, self.planes, index=index, own=[(g,) for g in gammas.tolist()])
-        return gap, hinges
+        order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
+        steps = {int(k): weights.search(directions[k]) for k in order}
+        self.objective.each(settle, self.planes, index=index, own=[(steps[k],) for k in range(len(index))])
+        return sum(step.gap for step in steps.values()), hinges
 
 
 # ---------------------------------------------------------------------- what runs with the samples
@@ -214,24 +213,27 @@ def recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: flo
     return mixture_of(sample, planes).recall(weights, prox), 0.0
 
 
-def settle(sample: SampleState, planes: int, gamma: float) -> None:
-    """Of the last move, only `gamma`."""
-    mixture_of(sample, planes).settle(gamma)
+def settle(sample: SampleState, planes: int, step: Step) -> None:
+    """Of the last move, only what the line search allows."""
+    mixture_of(sample, planes).settle(step)
 
 
-def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, rounds: int, move: Callable,
-                 *args: Any) -> tuple[ProximalWeights, float, float]:
+def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
+                 move: Callable, *args: Any) -> tuple[ProximalWeights, float, float]:
     """Move a sample, and the weights with it, then `rounds` times by what it recalls: the weights, the first gap, the hinge.
 
-    The rounds of one sample follow each other while its arrays are in the cache.
+    shift : the rate of the average if the proximal step ends here. All that concerns one sample is done while its arrays are in
+    the cache.
     """
     direction, hinge = move(sample, planes, weights, prox, *args)
-    gamma, gap = weights.search(direction)
-    settle(sample, planes, gamma)
+    step = weights.search(direction)
+    settle(sample, planes, step)
     for _ in range(rounds):
         direction, _ = recall(sample, planes, weights, prox)
-        settle(sample, planes, weights.search(direction)[0])
-    return weights, gap, hinge
+        settle(sample, planes, weights.search(direction))
+    if shift is not None:
+        move_centre(sample, planes, prox, shift)
+    return weights, step.gap, hinge
 
 
 def move_centre(sample: SampleState, planes: int, prox: float, rate: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,17 +33,25 @@ class Direction:
     spread: float
 
 
+class Step(NamedTuple):
+    """What the line search says of a direction: the share of the way to go, the gap there was, the curvature in w."""
+
+    gamma: float
+    gap: float
+    bend: float
+
+
 class Batch:
     """Slaves that move together: some of one group, or all of a sample.
 
-    slots : int (Db,), their dual variables within the sample, slave by slave.   where : int (Db,), the coordinate of each.
+    slots : uint32 (Db,), their dual variables within the sample, slave by slave.   where : uint32 (Db,), the coordinate of each.
     indptr : int (Mb + 1,), where each slave's begin.
     members : int (Mb,), the slaves' numbers within the sample.
     """
 
     def __init__(self, groups: list[SlaveGroup], slots: np.ndarray, members: np.ndarray, coords: np.ndarray):
         self.groups, self.members = groups, members
-        self.slots, self.where = slots.astype(np.int32), coords[slots].astype(np.int32)
+        self.slots, self.where = slots.astype(np.uint32), coords[slots].astype(np.uint32)
         sizes = np.array([g.n for g in groups], np.int64)
         self.starts = np.cumsum(sizes) - sizes
         ends = np.cumsum([len(g.coords) for g in groups])
@@ -209,8 +217,7 @@ class VertexMixture(Mixture):
         for batch in self.batches:
             theta, lam = self.costs(batch, weights.w, prox), self.multipliers(batch, prox)
             direction, move = self._towards(self.solve(batch, theta, weights.w), theta, lam, weights.w, prox)
-            gamma, _ = weights.search(direction)
-            move(gamma)
+            move(weights.search(direction).gamma)
         return self._direction_since(before, prox)
 
     def evaluate(self, weights: Any, prox: float, at: np.ndarray) -> tuple[Direction, float]:
@@ -226,12 +233,12 @@ class VertexMixture(Mixture):
         """Nothing is kept that could be recalled."""
         return self.stay()
 
-    def settle(self, gamma: float) -> None:
-        """From the remembered place, go `gamma` of the way to where the mixture is now."""
+    def settle(self, step: Step) -> None:
+        """From the remembered place, go `step.gamma` of the way to where the mixture is now."""
         for part in self.PARTS:
             old = self.memory.pop(f"old_{part}", self.memory[part])
-            if gamma < 1.0:
-                self.memory[part] = old + gamma * (self.memory[part] - old)
+            if step.gamma < 1.0:
+                self.memory[part] = old + step.gamma * (self.memory[part] - old)
 
     def _towards(self, found: Vertices, theta: np.ndarray, lam: np.ndarray, w: np.ndarray, prox: float) -> tuple[Direction, Any]:
         """The joint direction in which every slave goes its share towards its minimiser, and what goes a part of that way."""
@@ -281,7 +288,7 @@ class PlaneMixture(Mixture):
     def __init__(self, sample: SampleState, planes: int):
         super().__init__(sample)
         n = self.slaves.n_slaves
-        self.starts = self.whole.indptr
+        self.starts, self.square = self.whole.indptr, 0.0  # squared length of the last move
         self.words = np.concatenate([[0], np.cumsum((np.diff(self.starts) + 63) // 64)])
         if "alpha" not in self.memory:
             memory = self.memory
@@ -321,15 +328,16 @@ class PlaneMixture(Mixture):
         turn, change, square = self._exchange(w, prox, 0.0)
         mean = memory["mean"] - before
         turn = self.layout.join(self.slaves.unary_features(mean), turn)
-        if square > 0.0:
-            memory["bend"] = np.array(weights.bend(self.sample.weight, turn) / square)
+        self.square = square
         spread = max(square - float(self.copies @ mean ** 2), 0.0) / prox
         return Direction(self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread)
 
-    def settle(self, gamma: float) -> None:
+    def settle(self, step: Step) -> None:
         """Take 1 - gamma of the last move back."""
-        if gamma < 1.0:
-            self._exchange(np.zeros(self.layout.size), 1.0, 1.0 - gamma)
+        if step.gamma < 1.0:
+            self._exchange(np.zeros(self.layout.size), 1.0, 1.0 - step.gamma)
+        if step.bend > 0.0 and self.square > 0.0:
+            self.memory["bend"] = np.array(step.bend / self.square)
 
     def _exchange(self, w: np.ndarray, prox: float, back: float) -> tuple[np.ndarray, float, float]:
         from gmlearn.learn._planes_numba import exchange

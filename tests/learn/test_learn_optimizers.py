@@ -46,7 +46,7 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
 #: Passes of the comparison with F* at most, at default settings. Most problems take a fiftieth of them; where F* is a hundredth of
 #: the first F, first-order methods need nearly all, or (seed 56) twice as many. A pass of incremental minimises one of several
 #: groups of slaves.
-AGREE = {"bcfw": 300, "subgradient": 51_100, "stochastic": 51_100, "incremental": 102_300}
+AGREE = {"bcfw": 600, "subgradient": 51_100, "stochastic": 51_100, "incremental": 102_300}
 
 
 def test_every_optimizer_of_the_hinge_is_compared():
@@ -83,14 +83,14 @@ def varied_optimum(seed):
 def trained_until_close(optimizer, seed):
     """Ends as soon as F is within 1e-3 of F*."""
     samples, options = varied_problem(seed)
-    target = varied_optimum(seed).objective * (1 + 1e-3)
+    target = varied_optimum(seed).objective * (1 + 1e-3) + 1e-9  # some F* are 0
     return gm.train(samples, optimizer=optimizer, tol=-1, max_iter=AGREE[optimizer], **options,
                     callbacks=[lambda passes, weights, history: history.objective[-1] <= target])
 
 
 def check_agreement(optimizer, seed):
     model, reference = trained_until_close(optimizer, seed), varied_optimum(seed)
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
+    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3) + 1e-9
 
 
 @pytest.mark.parametrize("optimizer", AGREE)
@@ -117,8 +117,8 @@ def test_incremental_comes_close_on_the_first_problems(monkeypatch):
         assert reference.history.bound[-1] - 1e-7 <= model.objective <= lowest + 1e-3 * unit
 
 
-@pytest.mark.xfail(reason="bcfw stays .7 % above the optimum of this problem (a simplex), however many passes", strict=True)
-def test_bcfw_agrees_with_the_certified_optimum_on_a_simplex():
+def test_one_slaves_long_moves_do_not_hold_up_the_others():
+    """Without the curvature in w, slaves that share no variable went all the way, and the joint line search held all back: .7 %."""
     check_agreement("bcfw", 133)
 
 
@@ -185,7 +185,7 @@ def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
 def test_kept_planes_change_the_path_not_the_optimum():
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     reference = certified(samples, options)
-    for given in (dict(recalls=1), dict(recalls=8, planes=2)):
+    for given in (dict(recalls=1), dict(recalls=8, planes=3)):
         model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=400, **given, **options)
         assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3)
     with pytest.raises(ValueError, match="recalls"):
