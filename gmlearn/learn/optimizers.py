@@ -145,9 +145,13 @@ class LambdaStep(NamedTuple):
         # the first pass has no mean yet; a sample far above it moves less, or those that disagree for the first time would leap
         return self.aim / max(self.usual, spread) if self.usual > 0 else 0.0
 
-    def move(self, memory: dict[str, np.ndarray], spread: float, add: Callable[[np.ndarray, float], None]) -> None:
-        """Move memory["lam"]; ``add(array, size)`` adds size times the slope to an array, in place: new memory costs more."""
-        size = self.along(spread)
+    def move(self, memory: dict[str, np.ndarray], spread: float, add: Callable[[np.ndarray, float], None],
+             part: float = 1.0) -> None:
+        """Move memory["lam"] by a part of a step.
+
+        ``add(array, size)`` adds size times the slope to an array, in place: new memory costs more.
+        """
+        size = part * self.along(spread)
         if self.size is not None:
             add(memory["lam"], size)
             return
@@ -327,52 +331,61 @@ class Stochastic(Subgradient):
         return self.objective.each(move_multipliers, self.w, self._lambda_step, index=index)
 
 
-def move_one_group(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: list[int]) -> np.ndarray:
-    """Minimise one random group of slaves of a sample, and move by it and what is remembered of the others."""
-    sample.set_weights(w)
-    dual, groups = sample.dual, sample.dual.slaves.groups
-    if "ind" not in sample.memory:  # a sample that was lost and built again
+def move_by_groups(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: list[int]) -> np.ndarray:
+    """As `move_multipliers`, group after group: each is minimised where the moves of the last one led.
+
+    All groups count in each move, with the minimisers last found: indicators "ind" (D,), clique features "cliques" (groups, P).
+    """
+    if "ind" not in sample.memory:
         return move_and_remember(sample, w, step)
-    g = int(np.random.default_rng([*seed, 1, sample.index]).integers(len(groups)))
-    where = dual.slaves.slices[g]
-    result = groups[g].solve((dual.share + sample.memory["lam"])[where], dual.prepared[g])
-    sample.memory["ind"][where] = result.ind
-    sample.memory["cliques"][g] = sample.layout.join(groups[g].features(result))
-    return move_by_remembered(sample, step)
+    sample.set_weights(w)
+    dual, memory, groups = sample.dual, sample.memory, sample.dual.slaves.groups
+    spread = 0.0
+    for g in np.random.default_rng([*seed, 1, sample.index]).permutation(len(groups)):
+        where = dual.slaves.slices[g]
+        result = groups[g].solve((dual.share + memory["lam"])[where], dual.prepared[g])
+        memory["ind"][where] = result.ind
+        memory["cliques"][g] = sample.layout.join(groups[g].features(result))
+        spread += move_by_remembered(sample, step, 1.0 / len(groups))
+    return np.append(remembered_slope(sample), [np.nan, spread / len(groups)])
 
 
 def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
-    """As `move_multipliers`; the minimisers are remembered: indicators "ind" (D,), clique features "cliques" (groups, P)."""
+    """As `move_multipliers`; the minimisers are remembered."""
     sample.set_weights(w)
     dual, memory, layout = sample.dual, sample.memory, sample.layout
     current = dual.round(multipliers_of(sample))
     memory["ind"] = current.ind
     memory["cliques"] = np.array([layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)])
-    found = move_by_remembered(sample, step)
-    found[-2] = hinge_of(sample, w, current.bound)
-    return found
+    spread = move_by_remembered(sample, step, 1.0)
+    return np.append(remembered_slope(sample), [hinge_of(sample, w, current.bound), spread])
 
 
-def move_by_remembered(sample: SampleState, step: LambdaStep) -> np.ndarray:
-    """As `move_multipliers`, along the slopes that are remembered; there is no hinge at one point."""
-    dual, memory, slaves = sample.dual, sample.memory, sample.dual.slaves
-    mean = dual.mean(memory["ind"])
-    features = sample.layout.join(slaves.unary_features(mean), memory["cliques"].sum(axis=0))
-    spread = squared_slope(sample, mean)
-    slope = memory["ind"] - slaves.spread(mean)
-    step.move(memory, spread, lambda to, size: np.add(to, size * slope, out=to))
-    return np.append(slope_of(sample, features), [np.nan, spread])
+def move_by_remembered(sample: SampleState, step: LambdaStep, part: float) -> float:
+    """Go a part of a step along the slope in lambda that is remembered; its square."""
+    memory, slaves = sample.memory, sample.dual.slaves
+    mean = sample.dual.mean(memory["ind"])
+    spread, slope = squared_slope(sample, mean), memory["ind"] - slaves.spread(mean)
+    step.move(memory, spread, lambda to, size: np.add(to, size * slope, out=to), part)
+    return spread
+
+
+def remembered_slope(sample: SampleState) -> np.ndarray:
+    """The slope in w (P,) that is remembered."""
+    mean = sample.dual.mean(sample.memory["ind"])
+    features = sample.layout.join(sample.dual.slaves.unary_features(mean), sample.memory["cliques"].sum(axis=0))
+    return slope_of(sample, features)
 
 
 class Incremental(Stochastic):
-    """One group of slaves at a time (all cliques of a block, the rows, ...); the others count with the minimisers last found.
+    """As `Stochastic`, and within a sample one group of slaves at a time (all cliques of a block, the rows, ...).
 
-    Such a slope is that of all slaves, some of them at an earlier (w, lambda): an incremental aggregated subgradient. To scale one
-    group up to stand for all is right on average, too, but its noise keeps far from the optimum.
+    After each group lambda goes its part of the way, the other groups count with the minimisers last found: an incremental
+    aggregated subgradient. To scale one group up to stand for all is right on average, too, but its noise keeps far from the optimum.
     """
 
     name = "incremental"
     batch_move = staticmethod(move_and_remember)
 
     def _visit(self, index: np.ndarray) -> list[np.ndarray]:
-        return self.objective.each(move_one_group, self.w, self._lambda_step, [self.seed, int(self.state["t"])], index=index)
+        return self.objective.each(move_by_groups, self.w, self._lambda_step, [self.seed, int(self.state["t"])], index=index)
