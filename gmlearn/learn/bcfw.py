@@ -31,6 +31,8 @@ from gmlearn.learn.prior import Prior
 
 #: the most passes of one proximal step
 MOST_PASSES = 4
+#: how much of `prox` stays at least: with too long proximal steps, four passes are too few for one
+LEAST_EASE = 0.2
 
 
 class ProximalWeights:
@@ -147,7 +149,7 @@ class BlockFrankWolfe(Optimizer):
         state, lowest = self.state, float(self.state["lowest"])
         if np.isfinite(lowest) and value > lowest - 3e-4 * abs(lowest):
             if int(state["inner"]) == MOST_PASSES:
-                state["ease"] = np.maximum(state["ease"] * 0.7, 0.02)
+                state["ease"] = np.maximum(state["ease"] * 0.7, LEAST_EASE)
             state["inner"] = np.minimum(state["inner"] * 2, MOST_PASSES)
         state["lowest"] = np.array(min(lowest, value))
 
