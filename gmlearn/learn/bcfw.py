@@ -57,8 +57,16 @@ class ProximalWeights:
         self._set_w()
         return Step(gamma, d.weight * gap, bend)
 
+    def moved(self) -> float:
+        """The proximal term in w: half the squared distance to the centre, in the norm of C."""
+        return 0.5 * float(((self.w - self.centre) ** 2 / self._rate()).sum())
+
+    def _rate(self) -> np.ndarray:
+        """1 / C (P,)."""
+        return self.prior.even(self.step / np.maximum(np.sqrt(self.squares), 1e-12))
+
     def _set_w(self) -> None:
-        rate = self.prior.even(self.step / np.maximum(np.sqrt(self.squares), 1e-12))
+        rate = self._rate()
         self.w = self.prior.prox(self.centre + rate * self.v, rate)
 
     def copy(self) -> ProximalWeights:
@@ -79,7 +87,7 @@ class BlockFrankWolfe(Optimizer):
         proximal step, it begins to fall.
     rate : share of the present point in the running average of (w, lambda), where F is evaluated. Single points swing around the
         optimum on models with many overlapping cliques; their average does not.
-    step : about how far a weight may move in the first pass.
+    step : about how far a weight may move in the first pass; further, where the proximal steps turn out to be short.
     evaluate_every : every so many passes all samples are minimised at the average (w, lambda), which gives F; the minimisers
         are kept like those of any other pass.
     recalls : after each visit to its slaves, a sample moves so many times between minimisers of earlier visits, without a
@@ -102,7 +110,7 @@ class BlockFrankWolfe(Optimizer):
     def start(self) -> None:
         self.state["squares"], self.state["centre"], self.state["average"] = np.zeros(len(self.w)), self.w.copy(), self.w.copy()
         self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
-        self.state["ease"] = np.array(1.0)
+        self.state["ease"], self.state["stretch"] = np.array(1.0), np.array(1.0)
         if self.batch is None:
             self.batch = 1 if self.objective.executor.local else 0
         check_number("batch", self.batch, low=0, integer=True)
@@ -123,7 +131,7 @@ class BlockFrankWolfe(Optimizer):
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
-        weights = ProximalWeights(objective.prior, self.step, state)
+        weights = ProximalWeights(objective.prior, self.step * float(state["stretch"]), state)
         value, prox, last = None, self.prox * float(state["ease"]), int(state["since"]) + 1 >= int(state["inner"])
         if int(state["t"]) % self.evaluate_every == 0:
             at = state["evaluated"] = state["average"].copy()
@@ -136,6 +144,7 @@ class BlockFrankWolfe(Optimizer):
             self._adapt(value)
         state["since"] = np.array(0) if last else state["since"] + 1
         if last:
+            self._stretch(gap, weights.moved())
             state["centre"] = state["w"].copy()
             state["average"] = state["average"] + self.rate * (state["w"] - state["average"])
         state["t"] = state["t"] + 1
@@ -152,6 +161,11 @@ class BlockFrankWolfe(Optimizer):
                 state["ease"] = np.maximum(state["ease"] * 0.7, LEAST_EASE)
             state["inner"] = np.minimum(state["inner"] * 2, MOST_PASSES)
         state["lowest"] = np.array(min(lowest, value))
+
+    def _stretch(self, gap: float, moved: float) -> None:
+        """Where a proximal step is solved much better than it is long, w may go further in the next one: its optimum may be far."""
+        factor = 1.5 if gap < 0.1 * moved else 1.0 / 1.5 if gap > moved else 1.0
+        self.state["stretch"] = np.clip(self.state["stretch"] * factor, 1.0, 1e4)
 
     def _pass(self, weights: ProximalWeights, prox: float, last: bool, move: Callable,
               *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:

@@ -93,10 +93,20 @@ def check_agreement(optimizer, seed):
     assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + 1e-3) + 1e-9
 
 
-@pytest.mark.parametrize("optimizer", AGREE)
-@hypothesis.given(seed=st.integers(0, 999))
-@hypothesis.settings(max_examples=3, derandomize=True, deadline=None, phases=[hypothesis.Phase.generate])
-def test_optimisers_agree_with_the_certified_optimum(optimizer, seed):
+def drawn(n):
+    """Problems that hypothesis draws, the same ones every time."""
+    settings = hypothesis.settings(max_examples=n, derandomize=True, deadline=None, phases=[hypothesis.Phase.generate])
+    return lambda test: settings(hypothesis.given(seed=st.integers(0, 999))(test))
+
+
+@drawn(20)
+def test_bcfw_agrees_with_the_certified_optimum(seed):
+    check_agreement("bcfw", seed)
+
+
+@pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
+@drawn(3)
+def test_first_order_methods_agree_with_the_certified_optimum(optimizer, seed):
     check_agreement(optimizer, seed)
 
 
@@ -117,9 +127,11 @@ def test_incremental_comes_close_on_the_first_problems(monkeypatch):
         assert reference.history.bound[-1] - 1e-7 <= model.objective <= lowest + 1e-3 * unit
 
 
-def test_one_slaves_long_moves_do_not_hold_up_the_others():
-    """Without the curvature in w, slaves that share no variable went all the way, and the joint line search held all back: .7 %."""
-    check_agreement("bcfw", 133)
+@pytest.mark.parametrize("seed", [133, 428, 734])
+def test_bcfw_agrees_where_it_did_not(seed):
+    """Slaves that share no variable went all the way, so that the line search held up the others; proximal steps became too long
+    for their passes; and they were too short where the optimal weights are large. This cost .7, .2 and 4 %."""
+    check_agreement("bcfw", seed)
 
 
 @pytest.mark.slow
