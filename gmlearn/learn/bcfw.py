@@ -182,22 +182,29 @@ class BlockFrankWolfe(Optimizer):
                 k = int(index[0])
                 weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, prox, rounds, shift, move, *args)
             else:
-                found, hinges[index] = self._move_together(index, 0, weights, prox, move, *args)
-                for again in range(rounds):
-                    self._move_together(index, 1 + again, weights, prox, recall)
-                if last:
-                    objective.each(move_centre, self.planes, prox, self.rate, index=index)
+                found, hinges[index] = self._move_together(index, weights, prox, rounds, shift, move, *args)
             gap += found
         return weights, gap, hinges
 
-    def _move_together(self, index: np.ndarray, number: int, weights: ProximalWeights, prox: float, move: Callable,
-                       *args: Any) -> tuple[float, tuple[float, ...]]:
-        """Samples move from the same weights, each as far as a line search for one after the other allows: gap and hinges."""
-        directions, hinges = zip(*self.objective.each(move, self.planes, weights, prox, *args, index=index))
-        order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
-        steps = {int(k): weights.search(directions[k]) for k in order}
-        self.objective.each(settle, self.planes, index=index, own=[(steps[k],) for k in range(len(index))])
-        return sum(step.gap for step in steps.values()), hinges
+    def _move_together(self, index: np.ndarray, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
+                       move: Callable, *args: Any) -> tuple[float, list[float]]:
+        """As `move_at_once`, for samples that move from the same weights: the first gap and the hinges.
+
+        How far each goes, a line search for one after the other says. It is told with the next round: messages take time.
+        """
+        each = self.objective.each
+        found = each(move, self.planes, weights, prox, *args, index=index)
+        hinges, gaps = [hinge for _, hinge in found], []
+        for number in range(rounds + 1):
+            order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
+            steps = {int(k): weights.search(found[k][0]) for k in order}
+            gaps.append(sum(step.gap for step in steps.values()))
+            own = [(steps[k],) for k in range(len(index))]
+            if number < rounds:
+                found = each(settle_and_recall, self.planes, weights, prox, index=index, own=own)
+            else:
+                each(settle_and_end, self.planes, prox, shift, index=index, own=own)
+        return gaps[0], hinges
 
 
 # ---------------------------------------------------------------------- what runs with the samples
@@ -229,29 +236,35 @@ def recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: flo
     return mixture_of(sample, planes).recall(weights, prox), 0.0
 
 
-def settle(sample: SampleState, planes: int, step: Step) -> None:
-    """Of the last move, only what the line search allows."""
+def settle_and_recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: float,
+                      step: Step) -> tuple[Direction, float]:
+    """Of the last move, only what the line search allows; then the next one."""
     mixture_of(sample, planes).settle(step)
+    return recall(sample, planes, weights, prox)
+
+
+def settle_and_end(sample: SampleState, planes: int, prox: float, shift: float | None, step: Step) -> None:
+    """The same of the last move of a pass; `shift` is the rate of the average if the proximal step ends here, too.
+
+    The next proximal step starts where this one ended.
+    """
+    mixture = mixture_of(sample, planes)
+    mixture.settle(step)
+    if shift is not None:
+        mixture.move_centre(prox, shift)
 
 
 def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
                  move: Callable, *args: Any) -> tuple[ProximalWeights, float, float]:
     """Move a sample, and the weights with it, then `rounds` times by what it recalls: the weights, the first gap, the hinge.
 
-    shift : the rate of the average if the proximal step ends here. All that concerns one sample is done while its arrays are in
-    the cache.
+    All that concerns one sample is done while its arrays are in the cache.
     """
     direction, hinge = move(sample, planes, weights, prox, *args)
     step = weights.search(direction)
-    settle(sample, planes, step)
+    gap = step.gap
     for _ in range(rounds):
-        direction, _ = recall(sample, planes, weights, prox)
-        settle(sample, planes, weights.search(direction))
-    if shift is not None:
-        move_centre(sample, planes, prox, shift)
-    return weights, step.gap, hinge
-
-
-def move_centre(sample: SampleState, planes: int, prox: float, rate: float) -> None:
-    """The next proximal step starts where this one ended."""
-    mixture_of(sample, planes).move_centre(prox, rate)
+        direction, _ = settle_and_recall(sample, planes, weights, prox, step)
+        step = weights.search(direction)
+    settle_and_end(sample, planes, prox, shift, step)
+    return weights, gap, hinge

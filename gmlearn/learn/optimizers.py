@@ -381,7 +381,8 @@ class Incremental(Stochastic):
     """As `Stochastic`, and within a sample one group of slaves at a time (all cliques of a block, the rows, ...).
 
     After each group lambda goes its part of the way, the other groups count with the minimisers last found: an incremental
-    aggregated subgradient. To scale one group up to stand for all is right on average, too, but its noise keeps far from the optimum.
+    aggregated subgradient. To scale one group up to stand for all is right on average, too, but its noise keeps far from the
+    optimum.
     """
 
     name = "incremental"

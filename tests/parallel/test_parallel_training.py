@@ -40,10 +40,10 @@ def test_latent_training_with_every_executor(executor):
 
 def test_bcfw_takes_another_path_to_the_same_optimum(executor):
     samples = ring_samples(0, n=5)
-    how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), max_iter=300, tol=1e-6)
+    how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), max_iter=80, tol=1e-6)
     best = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.1), tol=1e-8).objective
-    assert gm.train(samples, executor=executor, **how).objective == pytest.approx(best, rel=4e-3)
-    assert gm.train(samples, executor=executor, batch=0, **how).objective == pytest.approx(best, rel=4e-3)
+    assert gm.train(samples, executor=executor, **how).objective == pytest.approx(best, rel=1e-3)
+    assert gm.train(samples, executor=executor, batch=0, **how).objective == pytest.approx(best, rel=1e-3)
 
 
 def test_a_checkpoint_moves_between_executors(executor, tmp_path):
@@ -83,11 +83,11 @@ def worker_pid(_):
     return os.getpid()
 
 
-@pytest.mark.parametrize("optimizer", ["subgradient", "bcfw"])
+@pytest.mark.parametrize("optimizer, passes", [("subgradient", 150), ("bcfw", 60)])
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_worker_killed_in_the_middle(remote, optimizer, checkpoint, tmp_path):
+def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tmp_path):
     """Its samples are built again, from the last checkpoint or from nothing, and training ends at the same objective."""
-    samples, how = ring_samples(0, n=6), dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=150, tol=-1.0)
+    samples, how = ring_samples(0, n=6), dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=passes, tol=-1.0)
     if checkpoint:
         how |= dict(checkpoint=tmp_path / "c.npz", checkpoint_every=2)
     undisturbed = gm.train(samples, **(how | dict(checkpoint=None)), batch=0) if optimizer == "bcfw" else \
