@@ -44,9 +44,8 @@ def test_dropped_constraints_do_not_spoil_the_certificate():
 
 
 #: Passes of the comparison with F* at most, at default settings. Most problems take a fiftieth of them; where F* is a hundredth of
-#: the first F, first-order methods need nearly all, or (seed 56) twice as many. A pass of incremental minimises one of several
-#: groups of slaves.
-AGREE = {"bcfw": 600, "subgradient": 51_100, "stochastic": 51_100, "incremental": 102_300}
+#: the first F, first-order methods need nearly all, or (seed 56) twice as many.
+AGREE = {"bcfw": 600, "subgradient": 51_100, "stochastic": 51_100, "incremental": 51_100}
 
 
 def test_every_optimizer_of_the_hinge_is_compared():
@@ -110,21 +109,11 @@ def test_first_order_methods_agree_with_the_certified_optimum(optimizer, seed):
     check_agreement(optimizer, seed)
 
 
-@pytest.mark.parametrize("optimizer, passes", [("bcfw", 300), ("subgradient", 3000), ("stochastic", 3000)])
+@pytest.mark.parametrize("optimizer, passes", [("bcfw", 150), ("subgradient", 3000), ("stochastic", 3000), ("incremental", 12_700)])
 def test_optimisers_agree_on_the_first_problems(optimizer, passes, monkeypatch):
     monkeypatch.setitem(AGREE, optimizer, passes)
     for seed in range(8):
         check_agreement(optimizer, seed)
-
-
-def test_incremental_comes_close_on_the_first_problems(monkeypatch):
-    """Within 1e-3 of F* where that is no small part of the first F, else of the first F: one problem of the eight needs longer."""
-    monkeypatch.setitem(AGREE, "incremental", 6200)
-    for seed in range(8):
-        model, reference = trained_until_close("incremental", seed), varied_optimum(seed)
-        first, lowest = model.history.objective[0], reference.objective
-        unit = lowest if lowest > first / 4 else first
-        assert reference.history.bound[-1] - 1e-7 <= model.objective <= lowest + 1e-3 * unit
 
 
 @pytest.mark.parametrize("seed", [133, 428, 734])
