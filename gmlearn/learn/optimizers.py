@@ -352,6 +352,8 @@ def move_by_groups(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: l
 
 def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
     """As `move_multipliers`; the minimisers are remembered."""
+    if len(sample.dual.slaves.groups) <= 1:  # nothing has to be remembered of others
+        return move_multipliers(sample, w, step)
     sample.set_weights(w)
     dual, memory, layout = sample.dual, sample.memory, sample.layout
     current = dual.round(multipliers_of(sample))
