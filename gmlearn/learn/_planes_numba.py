@@ -185,10 +185,14 @@ def move_cliques(turn, clique, plane_features, alpha, rest, m, worst, best, delt
 @numba.njit(cache=True, nogil=True)
 def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse, w, clique, fixed, prices, bits, plane_features,
              plane_fixed, used, alpha, giver, taker, amount, bend, back):
-    """Slave after slave moves a part of its mixture from its dearest plane to its cheapest, by an exact line search in lambda.
+    """Slave after slave moves a part of its mixture from its dearest plane to its cheapest, by a line search.
+
+    That is exact in lambda; in w it takes every move to be bent like the sample's last joint one. Without, slaves that share no
+    variable would go too far, and the joint line search would hold up all others.
 
     giver, taker, amount : (M,), the log of these moves; giver -1 is the rest.   prices : (M, C), what the cliques of planes cost.
-    inverse : 1 / prox.   back : 0, or the part of the moves in the log that is to be taken back.
+    inverse : 1 / prox.   bend : curvature in w of a move, over its squared length.
+    back : 0, or the part of the moves in the log that is to be taken back.
     Returns the change of the clique features (P,), that of the proximal dual at fixed weights, and the squared distance.
     """
     n_planes, widest = used.shape[1], 0

@@ -279,7 +279,8 @@ class PlaneMixture(Mixture):
 
     Where many slaves share a variable most of what a visit finds has been found before: moves between planes, which need no
     minimisation, bring the slaves to terms (Shah, Kolmogorov and Lampert, CVPR 2015), and moves in pairs take shares away from
-    where they were a mistake (Lacoste-Julien and Jaggi, NIPS 2015). Further arrays of the memory: see `_planes_numba`.
+    where they were a mistake (Lacoste-Julien and Jaggi, NIPS 2015). Further arrays of the memory: see `_planes_numba`, and
+    bend, the curvature in w of the last move over its squared length.
     """
 
     PLANES = ("bits", "plane_features", "plane_fixed", "used", "alpha")
