@@ -17,7 +17,7 @@ after the other, which needs nothing but their features and two numbers, then de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -55,7 +55,7 @@ class ProximalWeights:
         gamma = 1.0 if bend + d.spread <= gap else gap / (bend + d.spread)
         self.v += d.weight * gamma * d.turn
         self._set_w()
-        return Step(gamma, d.weight * gap, bend)
+        return Step(gamma, d.weight * gap, bend / d.square if d.square > 0.0 else 0.0)
 
     def moved(self) -> float:
         """The proximal term in w: half the squared distance to the centre, in the norm of C."""
@@ -187,24 +187,26 @@ class BlockFrankWolfe(Optimizer):
         return weights, gap, hinges
 
     def _move_together(self, index: np.ndarray, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
-                       move: Callable, *args: Any) -> tuple[float, list[float]]:
+                       move: Callable, *args: Any) -> tuple[float, tuple[float, ...]]:
         """As `move_at_once`, for samples that move from the same weights: the first gap and the hinges.
 
         How far each goes, a line search for one after the other says. It is told with the next round: messages take time.
         """
         each = self.objective.each
-        found = each(move, self.planes, weights, prox, *args, index=index)
-        hinges, gaps = [hinge for _, hinge in found], []
-        for number in range(rounds + 1):
-            order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
-            steps = {int(k): weights.search(found[k][0]) for k in order}
-            gaps.append(sum(step.gap for step in steps.values()))
-            own = [(steps[k],) for k in range(len(index))]
-            if number < rounds:
-                found = each(settle_and_recall, self.planes, weights, prox, index=index, own=own)
-            else:
-                each(settle_and_end, self.planes, prox, shift, index=index, own=own)
-        return gaps[0], hinges
+        directions, hinges = zip(*each(move, self.planes, weights, prox, *args, index=index))
+        steps = first = self._search(index, 0, weights, directions)
+        for number in range(1, rounds + 1):
+            recalled = each(settle_and_recall, self.planes, weights, prox, index=index, own=steps)
+            steps = self._search(index, number, weights, recalled)
+        each(settle_and_end, self.planes, prox, shift, index=index, own=steps)
+        return sum(step.gap for step, in first), hinges
+
+    def _search(self, index: np.ndarray, number: int, weights: ProximalWeights,
+                directions: Sequence[Direction]) -> list[tuple[Step]]:
+        """The steps of samples that move together, one after the other in random order; as `own` of `Objective.each`."""
+        order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
+        steps = {int(k): weights.search(directions[k]) for k in order}
+        return [(steps[k],) for k in range(len(index))]
 
 
 # ---------------------------------------------------------------------- what runs with the samples
@@ -231,16 +233,11 @@ def evaluate(sample: SampleState, planes: int, weights: ProximalWeights, prox: f
     return mixture_of(sample, planes).evaluate(weights, prox, at)
 
 
-def recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: float) -> tuple[Direction, float]:
-    """Move between known minimisers."""
-    return mixture_of(sample, planes).recall(weights, prox), 0.0
-
-
-def settle_and_recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: float,
-                      step: Step) -> tuple[Direction, float]:
-    """Of the last move, only what the line search allows; then the next one."""
-    mixture_of(sample, planes).settle(step)
-    return recall(sample, planes, weights, prox)
+def settle_and_recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, step: Step) -> Direction:
+    """Of the last move, only what the line search allows; then one between known minimisers."""
+    mixture = mixture_of(sample, planes)
+    mixture.settle(step)
+    return mixture.recall(weights, prox)
 
 
 def settle_and_end(sample: SampleState, planes: int, prox: float, shift: float | None, step: Step) -> None:
@@ -264,7 +261,6 @@ def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, pro
     step = weights.search(direction)
     gap = step.gap
     for _ in range(rounds):
-        direction, _ = settle_and_recall(sample, planes, weights, prox, step)
-        step = weights.search(direction)
+        step = weights.search(settle_and_recall(sample, planes, weights, prox, step))
     settle_and_end(sample, planes, prox, shift, step)
     return weights, gap, hinge

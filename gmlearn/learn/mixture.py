@@ -24,17 +24,19 @@ class Direction:
     """A joint move of one sample as the weights see it.
 
     weight : c_k.   turn : change of its features, (P,).   slope : change of its costs at fixed weights, so that the gap is
-    -(slope + w . turn).   spread : its curvature in lambda.
+    -(slope + w . turn).   spread : its curvature in lambda.   square : its squared length in y, 0 if nobody asks for it.
     """
 
     weight: float
     turn: np.ndarray
     slope: float
     spread: float
+    square: float = 0.0
 
 
 class Step(NamedTuple):
-    """What the line search says of a direction: the share of the way to go, the gap there was, the curvature in w."""
+    """What the line search says of a direction: the share of the way to go, the gap there was, and, if its length is known, the
+    curvature in w over the squared length."""
 
     gamma: float
     gap: float
@@ -289,7 +291,7 @@ class PlaneMixture(Mixture):
     def __init__(self, sample: SampleState, planes: int):
         super().__init__(sample)
         n = self.slaves.n_slaves
-        self.starts, self.square = self.whole.indptr, 0.0  # squared length of the last move
+        self.starts = self.whole.indptr
         self.words = np.concatenate([[0], np.cumsum((np.diff(self.starts) + 63) // 64)])
         if "alpha" not in self.memory:
             memory = self.memory
@@ -329,16 +331,15 @@ class PlaneMixture(Mixture):
         turn, change, square = self._exchange(w, prox, 0.0)
         mean = memory["mean"] - before
         turn = self.layout.join(self.slaves.unary_features(mean), turn)
-        self.square = square
         spread = max(square - float(self.copies @ mean ** 2), 0.0) / prox
-        return Direction(self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread)
+        return Direction(self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread, square)
 
     def settle(self, step: Step) -> None:
         """Take 1 - gamma of the last move back."""
         if step.gamma < 1.0:
             self._exchange(np.zeros(self.layout.size), 1.0, 1.0 - step.gamma)
-        if step.bend > 0.0 and self.square > 0.0:
-            self.memory["bend"] = np.array(step.bend / self.square)
+        if step.bend > 0.0:
+            self.memory["bend"] = np.array(step.bend)
 
     def _exchange(self, w: np.ndarray, prox: float, back: float) -> tuple[np.ndarray, float, float]:
         from gmlearn.learn._planes_numba import exchange

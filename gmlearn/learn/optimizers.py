@@ -346,8 +346,9 @@ def move_by_groups(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: l
         result = groups[g].solve((dual.share + memory["lam"])[where], dual.prepared[g])
         memory["ind"][where] = result.ind
         memory["cliques"][g] = sample.layout.join(groups[g].features(result))
-        spread += move_by_remembered(sample, step, 1.0 / len(groups))
-    return np.append(remembered_slope(sample), [np.nan, spread / len(groups)])
+        mean, square = move_by_remembered(sample, step, 1.0 / len(groups))
+        spread += square / len(groups)
+    return np.append(remembered_slope(sample, mean), [np.nan, spread])
 
 
 def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np.ndarray:
@@ -359,22 +360,21 @@ def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> n
     current = dual.round(multipliers_of(sample))
     memory["ind"] = current.ind
     memory["cliques"] = np.array([layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)])
-    spread = move_by_remembered(sample, step, 1.0)
-    return np.append(remembered_slope(sample), [hinge_of(sample, w, current.bound), spread])
+    mean, spread = move_by_remembered(sample, step, 1.0)
+    return np.append(remembered_slope(sample, mean), [hinge_of(sample, w, current.bound), spread])
 
 
-def move_by_remembered(sample: SampleState, step: LambdaStep, part: float) -> float:
-    """Go a part of a step along the slope in lambda that is remembered; its square."""
+def move_by_remembered(sample: SampleState, step: LambdaStep, part: float) -> tuple[np.ndarray, float]:
+    """Go a part of a step along the slope in lambda that is remembered: the average indicators (n_coords,), the squared slope."""
     memory, slaves = sample.memory, sample.dual.slaves
     mean = sample.dual.mean(memory["ind"])
     spread, slope = squared_slope(sample, mean), memory["ind"] - slaves.spread(mean)
     step.move(memory, spread, lambda to, size: np.add(to, size * slope, out=to), part)
-    return spread
+    return mean, spread
 
 
-def remembered_slope(sample: SampleState) -> np.ndarray:
-    """The slope in w (P,) that is remembered."""
-    mean = sample.dual.mean(sample.memory["ind"])
+def remembered_slope(sample: SampleState, mean: np.ndarray) -> np.ndarray:
+    """The slope in w (P,) that is remembered, with average indicators `mean` (n_coords,)."""
     features = sample.layout.join(sample.dual.slaves.unary_features(mean), sample.memory["cliques"].sum(axis=0))
     return slope_of(sample, features)
 

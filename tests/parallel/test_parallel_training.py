@@ -111,13 +111,15 @@ def test_a_worker_killed_while_training_with_hidden_labels(remote):
 # ---------------------------------------------------------------------- samples that are loaded when they are needed
 
 
-@pytest.mark.parametrize("optimizer", ["subgradient", "bcfw", "stochastic", "cutting-plane"])
-def test_lazy_samples_give_the_same_weights(optimizer, tmp_path):
+@pytest.mark.parametrize("optimizer, more", [("subgradient", {}), ("bcfw", {}), ("bcfw", {"batch": 0}), ("stochastic", {}),
+                                             ("incremental", {}), ("cutting-plane", {})])
+def test_lazy_samples_give_the_same_weights(optimizer, more, tmp_path):
+    """Nothing but `memory` outlives a call: with batch=0, a sample is loaded anew between two moves of one pass."""
     samples = ring_samples(0, n=4, hidden=optimizer == "bcfw")
     for k, sample in enumerate(samples):
         gm.write_sample(sample, tmp_path / f"{k}.npz")
     lazy = gm.LazySamples([tmp_path / f"{k}.npz" for k in range(4)], load=gm.read_sample)
-    how = dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=7, tol=-1.0)
+    how = dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=7, tol=-1.0, **more)
     assert largest_difference(gm.train(samples, **how), gm.train(lazy, **how)) <= 1e-12
 
 
