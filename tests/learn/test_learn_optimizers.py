@@ -182,9 +182,9 @@ def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
 def test_kept_planes_change_the_path_not_the_optimum():
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     reference = certified(samples, options)
-    for given in (dict(recalls=1), dict(recalls=8, planes=3)):
+    for given, tol in ((dict(recalls=1), 1e-3), (dict(recalls=8, planes=3), 1e-3), (dict(recalls=8, planes=2), 2e-3)):
         model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=400, **given, **options)
-        assert_agrees(model, reference)
+        assert_agrees(model, reference, tol)  # the last plane of two is always the newest: slow
     with pytest.raises(ValueError, match="recalls"):
         gm.train(samples, optimizer="bcfw", recalls=-1, **options)
 
