@@ -90,7 +90,15 @@ def test_work_that_always_kills_is_given_up():
             executor.host([Counter(0).die])
 
 
-def test_an_interrupted_call_leaves_no_stray_answer():
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is heard, also where the tests run as a shell's background job, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_call_leaves_no_stray_answer(interruptible):
     """Ctrl-C while waiting: the answer that nobody took must not be the answer to the next call."""
     with make_executor("processes", 2) as executor:
         executor.host(builders(2))
