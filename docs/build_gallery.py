@@ -43,7 +43,9 @@ def scripts() -> list[Path]:
 
 def title_and_text(script: Path) -> tuple[str, str]:
     """The first line of a script's docstring, and the rest of it."""
-    lines = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem).splitlines()
+    lines = (
+        ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem
+    ).splitlines()
     rest = [line for line in lines[1:] if not (line and set(line) <= {"="})]
     return lines[0].rstrip("."), "\n".join(rest).strip()
 
@@ -52,8 +54,14 @@ def run(script: Path, *arguments: str) -> None:
     """Run one script; keep its picture and what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", RUNNER, script, *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS,
-                              env={**os.environ, "MPLBACKEND": "Agg"})
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env={**os.environ, "MPLBACKEND": "Agg"},
+        )
         if done.returncode:
             raise SystemExit(f"{script.name} failed:\n{done.stderr}")
         pictures = sorted(Path(folder).rglob("*.png"), key=lambda p: p.name != "open-figure.png")
@@ -70,7 +78,9 @@ def shrink(source: Path, target: Path, width: int = 1000) -> None:
 
     image = Image.open(source).convert("RGB")
     if image.width > width:
-        image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
+        image = image.resize(
+            (width, round(image.height * width / image.width)), Image.Resampling.LANCZOS
+        )
     image.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
@@ -86,8 +96,11 @@ def page() -> str:
         if printed.exists() and printed.stat().st_size:
             parts.append(f"```text\n{printed.read_text(encoding='utf-8').rstrip()}\n```\n")
         code = script.read_text(encoding="utf-8").rstrip()
-        parts.append(f"??? example \"examples/{script.name}\"\n\n" + "\n".join(
-            f"    {line}".rstrip() for line in ["```py", *code.splitlines(), "```"]) + "\n")
+        parts.append(
+            f'??? example "examples/{script.name}"\n\n'
+            + "\n".join(f"    {line}".rstrip() for line in ["```py", *code.splitlines(), "```"])
+            + "\n"
+        )
     return "\n".join(parts)
 
 

@@ -35,8 +35,18 @@ Read the ratios: they are taken within one run. Seconds depend on the machine an
 benchmarks on real instances.
 """
 #: the arguments with which the outputs on the page are made; DIR is what --data says
-RECIPES = {"clustering": "", "grids": "", "groupfs": "", "highorder": "", "mlca": "--rows 500000", "pointsets": "", "vision": "",
-           "train": "--only ssvm,denoise,pn --long 30 --cap 10", "scale": "", "maps": "--data DIR --time-limit 30"}
+RECIPES = {
+    "clustering": "",
+    "grids": "",
+    "groupfs": "",
+    "highorder": "",
+    "mlca": "--rows 500000",
+    "pointsets": "",
+    "vision": "",
+    "train": "--only ssvm,denoise,pn --long 30 --cap 10",
+    "scale": "",
+    "maps": "--data DIR --time-limit 30",
+}
 
 
 def measure(name: str, arguments: str, data: str | None) -> None:
@@ -47,7 +57,9 @@ def measure(name: str, arguments: str, data: str | None) -> None:
         raise SystemExit(f"no benchmark {name!r}; there are: {known}")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     words = [data if word == "DIR" else word for word in arguments.split()]
-    done = subprocess.run([sys.executable, script, *words], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, script, *words], env=environment, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"{name} failed: {done.stderr.strip().splitlines()[-1:]}")
     import numpy
@@ -65,14 +77,22 @@ def benchmark(measurement: str) -> str:
 
 def purpose(name: str) -> str:
     """The first sentence of a benchmark's docstring."""
-    text = ast.get_docstring(ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8"))) or name
+    text = (
+        ast.get_docstring(ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8")))
+        or name
+    )
     return " ".join(text.split("\n\n")[0].split())
 
 
 def page() -> str:
     """The page as markdown."""
-    texts = {p.stem: p.read_text(encoding="utf-8").rstrip() for p in sorted(MEASUREMENTS.glob("*.txt"))}
-    parts = [f"## {name}\n\n{purpose(benchmark(name))}\n\n```text\n{text}\n```\n" for name, text in texts.items()]
+    texts = {
+        p.stem: p.read_text(encoding="utf-8").rstrip() for p in sorted(MEASUREMENTS.glob("*.txt"))
+    }
+    parts = [
+        f"## {name}\n\n{purpose(benchmark(name))}\n\n```text\n{text}\n```\n"
+        for name, text in texts.items()
+    ]
     return "\n".join([LEAD, *parts])
 
 
@@ -85,10 +105,18 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", metavar="NAME", nargs="*", help="benchmarks to run (default: all)")
-    parser.add_argument("--data", metavar="DIR", help="folder with real data; without it the benchmarks that need it are left out")
-    parser.add_argument("--arguments", help="what to pass to them, in one string, instead of the usual")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with real data; without it the benchmarks that need it are left out",
+    )
+    parser.add_argument(
+        "--arguments", help="what to pass to them, in one string, instead of the usual"
+    )
     options = parser.parse_args()
     failed = []
     for name in options.names or RECIPES:

@@ -37,14 +37,25 @@ def main() -> None:
     truth = np.add.outer(np.arange(HEIGHT) // 14, np.arange(WIDTH) // 20).ravel() % LABELS
     costs = rng.normal(size=(HEIGHT * WIDTH, LABELS)) - 0.8 * np.eye(LABELS)[truth]
     # edges alone get the strength that suits them best, so that the picture compares models
-    alone = [gm.solve(model(costs, False), weights={"smooth": strength}) for strength in (0.4, 0.6, 0.8, 1.0, 1.2)]
+    alone = [
+        gm.solve(model(costs, False), weights={"smooth": strength})
+        for strength in (0.4, 0.6, 0.8, 1.0, 1.2)
+    ]
     edges = min(alone, key=lambda answer: np.mean(answer.labels != truth))
     cliques = gm.solve(model(costs, True), weights={"smooth": 0.4})
     with plt.rc_context(gm.plot.style()):
         figure, axes = plt.subplots(1, 4, figsize=(11.5, 2.5), width_ratios=(1, 1, 1, 1.15))
-        maps = (("noisy input", costs.argmin(axis=1)), ("edges, tuned", edges.labels), ("with 3x3 cliques", cliques.labels))
+        maps = (
+            ("noisy input", costs.argmin(axis=1)),
+            ("edges, tuned", edges.labels),
+            ("with 3x3 cliques", cliques.labels),
+        )
         for ax, (title, labels) in zip(axes, maps):
-            ax.imshow(labels.reshape(HEIGHT, WIDTH), cmap=ListedColormap(gm.plot.PALETTE[:LABELS]), interpolation="nearest")
+            ax.imshow(
+                labels.reshape(HEIGHT, WIDTH),
+                cmap=ListedColormap(gm.plot.PALETTE[:LABELS]),
+                interpolation="nearest",
+            )
             ax.set(title=f"{title}: {np.mean(labels != truth):.1%} wrong", xticks=[], yticks=[])
         history = cliques.history
         known = np.isfinite(history.bound) & np.isfinite(history.energy)

@@ -15,8 +15,13 @@ from typing import Any
 import griffe
 
 #: commands that the converter does not know, and what says the same
-OTHER_WORDS = {r"\arg\min": r"\operatorname{argmin}", r"\arg\max": r"\operatorname{argmax}",
-               r"\Bigl": "", r"\Bigr": "", r"\Big": ""}
+OTHER_WORDS = {
+    r"\arg\min": r"\operatorname{argmin}",
+    r"\arg\max": r"\operatorname{argmax}",
+    r"\Bigl": "",
+    r"\Bigr": "",
+    r"\Big": "",
+}
 #: what the extension arithmatex leaves for a script to draw
 LEFT = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -45,8 +50,15 @@ def _block(match: re.Match) -> str:
 
 def markdown(docstring: str) -> str:
     """A docstring as the pages show it."""
-    text = re.sub(r"^[ ]*\.\. math::[ ]*(.*)\n((?:[ ]+\S.*\n?|[ ]*\n(?=[ ]+\S))*)", _block, docstring, flags=re.MULTILINE)
-    text = re.sub(r":math:`([^`]*)`", lambda m: f"${' '.join(m[1].split())}$", text).replace("``", "`")
+    text = re.sub(
+        r"^[ ]*\.\. math::[ ]*(.*)\n((?:[ ]+\S.*\n?|[ ]*\n(?=[ ]+\S))*)",
+        _block,
+        docstring,
+        flags=re.MULTILINE,
+    )
+    text = re.sub(r":math:`([^`]*)`", lambda m: f"${' '.join(m[1].split())}$", text).replace(
+        "``", "`"
+    )
     prose, heading, examples = text.partition("\nExamples\n--------\n")
     return "\n".join(_described(_brackets(prose).split("\n"))) + heading + examples
 
@@ -54,7 +66,9 @@ def markdown(docstring: str) -> str:
 def _brackets(text: str) -> str:
     """Brackets in prose stay brackets, where markdown would see a link; code and formulas are left alone."""
     parts = re.split(r"(`[^`]*`|\$\$[^$]*\$\$|\$[^$\n]*\$)", text)
-    return "".join(part if i % 2 else re.sub(r"(?<!\\)\[", r"\\[", part) for i, part in enumerate(parts))
+    return "".join(
+        part if i % 2 else re.sub(r"(?<!\\)\[", r"\\[", part) for i, part in enumerate(parts)
+    )
 
 
 def _described(lines: Iterable[str]) -> Iterator[str]:
@@ -81,7 +95,11 @@ def _item(section: str, held: list[str]) -> list[str]:
         return held
     name, colon, text = held[0].partition(" : ")
     if section in ("Returns", "Yields"):
-        return [f"{name} :", f"    {text}"] if colon and name.isidentifier() else [":", f"    {held[0]}"]
+        return (
+            [f"{name} :", f"    {text}"]
+            if colon and name.isidentifier()
+            else [":", f"    {held[0]}"]
+        )
     return [name, f"    {text}"] if colon else held
 
 

@@ -13,14 +13,29 @@ import textwrap
 from typing import Any
 
 #: page -> title, what to say about it
-CORE = ("The core", "Everything here is a name of the package: `import gmlearn as gm`, then `gm.solve` and so on.")
-PLUGINS = ("Plugins", "What the plugin packages export; each is imported by its own name, such as `from gmlearn_mlca import MLCA`.")
+CORE = (
+    "The core",
+    "Everything here is a name of the package: `import gmlearn as gm`, then `gm.solve` and so on.",
+)
+PLUGINS = (
+    "Plugins",
+    "What the plugin packages export; each is imported by its own name, such as `from gmlearn_mlca import MLCA`.",
+)
 MODULES = ("Pictures and the kit", "`gm.plot` and `gm.testing` are modules of the package.")
-PACKAGES = ("gmlearn_highorder", "gmlearn_clustering", "gmlearn_mlca", "gmlearn_vision", "gmlearn_groupfs", "gmlearn_pointsets")
+PACKAGES = (
+    "gmlearn_highorder",
+    "gmlearn_clustering",
+    "gmlearn_mlca",
+    "gmlearn_vision",
+    "gmlearn_groupfs",
+    "gmlearn_pointsets",
+)
 
 #: public objects that carry no docstring
-NOTES = {"gm.hookimpl": "Decorator: the function implements the hook of its name, see [Hooks](../hooks/index.md).",
-         "gm.plot.PALETTE": "Okabe and Ito's eight colours, told apart by everyone; a tuple of hex codes."}
+NOTES = {
+    "gm.hookimpl": "Decorator: the function implements the hook of its name, see [Hooks](../hooks/index.md).",
+    "gm.plot.PALETTE": "Okabe and Ito's eight colours, told apart by everyone; a tuple of hex codes.",
+}
 
 
 def entry(shown: str, value: Any) -> str:
@@ -30,8 +45,10 @@ def entry(shown: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
         return f"### {shown}\n\nAn object of type `{type(value).__name__}`.\n"
     # the heading and the signature are ours, so that both say the name as users write it
-    return (f"### {shown}\n\n```python\n{signature(shown, value)}\n```\n\n::: {value.__module__}.{value.__qualname__}\n"
-            f"    options:\n      show_root_heading: false\n      heading_level: 4\n")
+    return (
+        f"### {shown}\n\n```python\n{signature(shown, value)}\n```\n\n::: {value.__module__}.{value.__qualname__}\n"
+        f"    options:\n      show_root_heading: false\n      heading_level: 4\n"
+    )
 
 
 def signature(shown: str, value: Any) -> str:
@@ -40,12 +57,20 @@ def signature(shown: str, value: Any) -> str:
         return f"class {shown}({value.__mro__[1].__name__})"
     parts = inspect.signature(value).parameters.values()
     plain = inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parts])
-    text = shown + re.sub(r"<(?:function|class) .?([\w.]+).*?>", r"\1", str(plain)).replace("<factory>", "...")
-    return "\n".join(textwrap.wrap(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+    text = shown + re.sub(r"<(?:function|class) .?([\w.]+).*?>", r"\1", str(plain)).replace(
+        "<factory>", "..."
+    )
+    return "\n".join(
+        textwrap.wrap(
+            text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        )
+    )
 
 
 def section(title: str, shown: str, names: list[str], holder: Any) -> str:
-    return "\n".join([f"## {title}\n", *(entry(f"{shown}{name}", getattr(holder, name)) for name in names)])
+    return "\n".join(
+        [f"## {title}\n", *(entry(f"{shown}{name}", getattr(holder, name)) for name in names)]
+    )
 
 
 def core() -> str:
@@ -70,7 +95,11 @@ def modules() -> str:
     return "\n".join(section(title, f"{title}.", names, holder) for title, names, holder in parts)
 
 
-PAGES = {"reference/core.md": (CORE, core), "reference/plugins.md": (PLUGINS, plugins), "reference/modules.md": (MODULES, modules)}
+PAGES = {
+    "reference/core.md": (CORE, core),
+    "reference/plugins.md": (PLUGINS, plugins),
+    "reference/modules.md": (MODULES, modules),
+}
 
 
 def page(source: str) -> str:

@@ -19,11 +19,21 @@ import gmlearn as gm
 QUICK = "--quick" in sys.argv
 plt.rcParams.update(gm.plot.style())
 
-sets = noisy_gaussians(rho=0.5, n_points=60 if QUICK else 100, n_dimensions=20, n_clusters=6, n_sets=5, separation=6.0, seed=1)
+sets = noisy_gaussians(
+    rho=0.5,
+    n_points=60 if QUICK else 100,
+    n_dimensions=20,
+    n_clusters=6,
+    n_sets=5,
+    separation=6.0,
+    seed=1,
+)
 
 # %%
 # Learn the weights, and look at them: the noisy dimensions get none.
-learner = ExemplarClusteringLearner(n_rounds=30 if QUICK else 100, random_state=0).fit(sets.train, sets.train_labels)
+learner = ExemplarClusteringLearner(n_rounds=30 if QUICK else 100, random_state=0).fit(
+    sets.train, sets.train_labels
+)
 fig, axes = plt.subplots(1, 3, figsize=(13, 3.6))
 learner.plot_objective(axes[0])
 learner.plot_weights(axes[1])

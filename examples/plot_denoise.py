@@ -25,14 +25,22 @@ noisy[-1][20:26, 12:40] = np.nan
 test, truth = noisy[-1], clean[-1]
 seen = ~np.isnan(test)
 
-pictures = {"truth": truth, "noisy": test, "median 5 x 5": median_filter(np.where(seen, test, np.nanmean(test)), 5)}
+pictures = {
+    "truth": truth,
+    "noisy": test,
+    "median 5 x 5": median_filter(np.where(seen, test, np.nanmean(test)), 5),
+}
 fitted = {}
 for shape in ("free", "monotone"):
-    fitted[shape] = Denoiser(np.arange(LABELS), shape=shape, max_iter=10 if QUICK else 40).fit(noisy[:-1], clean[:-1])
+    fitted[shape] = Denoiser(np.arange(LABELS), shape=shape, max_iter=10 if QUICK else 40).fit(
+        noisy[:-1], clean[:-1]
+    )
     pictures[f"learnt, {shape}"] = fitted[shape].predict(test)
 
 with matplotlib.rc_context(gm.plot.style()):
-    figure, panels = plt.subplots(1, 1 + len(pictures), figsize=(15, 3), width_ratios=[1.5] + [1] * len(pictures))
+    figure, panels = plt.subplots(
+        1, 1 + len(pictures), figsize=(15, 3), width_ratios=[1.5] + [1] * len(pictures)
+    )
     for shape, denoiser in fitted.items():
         denoiser.plot_potential(panels[0], label=shape)
     panels[0].set_title("the learnt V")
@@ -41,6 +49,8 @@ with matplotlib.rc_context(gm.plot.style()):
         wrong = np.mean(np.clip(np.rint(image), 0, LABELS - 1)[seen] != truth[seen])
         print(f"{name:16s} wrong pixels {wrong:6.1%}")
         panel.imshow(image, vmin=0, vmax=LABELS - 1, interpolation="nearest")
-        panel.set(title=name if name == "truth" else f"{name}\n{wrong:.1%} wrong", xticks=[], yticks=[])
+        panel.set(
+            title=name if name == "truth" else f"{name}\n{wrong:.1%} wrong", xticks=[], yticks=[]
+        )
         panel.grid(False)
     figure.savefig("plot_denoise.png", dpi=120, bbox_inches="tight")

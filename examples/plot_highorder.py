@@ -52,11 +52,18 @@ unary[np.arange(SIDE * SIDE), truth] -= 1.0
 sizes = np.array([len(c) for c in cliques])
 edges = gm.grid_edges(SIDE, SIDE)
 reward = -np.repeat(sizes[:, None], LABELS, axis=1)  # each model at weights that suit it
-models = {"unary costs": [],
-          "Potts edges": [gm.Potts(edges, 1.1)],
-          "edges, Pn-Potts": [gm.Potts(edges, 0.2), gmlearn_highorder.PnPotts(cliques, beta=2.5 * reward)],
-          "edges, robust Pn": [gm.Potts(edges, 0.2), gmlearn_highorder.RobustPn(
-              cliques, np.maximum(0.35 * sizes // 1, 1), beta=1.2 * reward)]}
+models = {
+    "unary costs": [],
+    "Potts edges": [gm.Potts(edges, 1.1)],
+    "edges, Pn-Potts": [
+        gm.Potts(edges, 0.2),
+        gmlearn_highorder.PnPotts(cliques, beta=2.5 * reward),
+    ],
+    "edges, robust Pn": [
+        gm.Potts(edges, 0.2),
+        gmlearn_highorder.RobustPn(cliques, np.maximum(0.35 * sizes // 1, 1), beta=1.2 * reward),
+    ],
+}
 
 pictures = {"truth": (truth, "")}
 for name, blocks in models.items():
@@ -66,7 +73,9 @@ for name, blocks in models.items():
     result = gm.solve(crf, solver="bcfw", max_iter=15 if QUICK else 400, tol=1e-3)
     error = float(np.mean(result.labels != truth))
     pictures[name] = (result.labels, f"{error:.1%} wrong")
-    print(f"{name:18s} error {error:6.1%}   energy {result.energy:10.3f}   gap {result.gap:.3g}   {result.seconds:.2f} s")
+    print(
+        f"{name:18s} error {error:6.1%}   energy {result.energy:10.3f}   gap {result.gap:.3g}   {result.seconds:.2f} s"
+    )
 
 with matplotlib.rc_context(gm.plot.style()):
     figure, panels = plt.subplots(1, len(pictures), figsize=(12.5, 3.3))
@@ -74,9 +83,22 @@ with matplotlib.rc_context(gm.plot.style()):
     lines = np.pad(np.diff(segments.reshape(SIDE, SIDE), axis=0) != 0, ((0, 1), (0, 0)))
     lines |= np.pad(np.diff(segments.reshape(SIDE, SIDE), axis=1) != 0, ((0, 0), (0, 1)))
     for panel, (name, (labels, caption)) in zip(panels, pictures.items()):
-        panel.imshow(labels.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=LABELS - 1, interpolation="nearest")
+        panel.imshow(
+            labels.reshape(SIDE, SIDE),
+            cmap=colours,
+            vmin=0,
+            vmax=LABELS - 1,
+            interpolation="nearest",
+        )
         if name == "truth":
-            panel.imshow(np.where(lines, 1.0, np.nan), cmap="gray", vmin=0, vmax=1, alpha=0.45, interpolation="nearest")
+            panel.imshow(
+                np.where(lines, 1.0, np.nan),
+                cmap="gray",
+                vmin=0,
+                vmax=1,
+                alpha=0.45,
+                interpolation="nearest",
+            )
             caption = "and the superpixels"
         panel.set(title=f"{name}\n{caption}", xticks=[], yticks=[])
         panel.grid(False)

@@ -31,12 +31,22 @@ def frustrated(height, width, rng):
 
 crf = frustrated(SIDE, SIDE, np.random.default_rng(0))
 grid = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
-windows = [grid[y:y + 3, x:x + 3].ravel() for y in range(0, SIDE - 2, 2) for x in range(0, SIDE - 2, 2)]
-runs = {"dual-subgradient, chains": gm.solve(crf, solver="dual-subgradient", decomposition="chains", max_iter=ROUNDS),
-        "bcfw, chains": gm.solve(crf, solver="bcfw", decomposition="chains", max_iter=ROUNDS),
-        "bcfw, 3 x 3 windows": gm.solve(crf, solver="bcfw", decomposition=gm.Subgraphs(windows), max_iter=ROUNDS)}
+windows = [
+    grid[y : y + 3, x : x + 3].ravel() for y in range(0, SIDE - 2, 2) for x in range(0, SIDE - 2, 2)
+]
+runs = {
+    "dual-subgradient, chains": gm.solve(
+        crf, solver="dual-subgradient", decomposition="chains", max_iter=ROUNDS
+    ),
+    "bcfw, chains": gm.solve(crf, solver="bcfw", decomposition="chains", max_iter=ROUNDS),
+    "bcfw, 3 x 3 windows": gm.solve(
+        crf, solver="bcfw", decomposition=gm.Subgraphs(windows), max_iter=ROUNDS
+    ),
+}
 for name, answer in runs.items():
-    print(f"{name:26s} energy {answer.energy:8.2f}   bound {answer.bound:8.2f}   gap {answer.gap:6.2f}")
+    print(
+        f"{name:26s} energy {answer.energy:8.2f}   bound {answer.bound:8.2f}   gap {answer.gap:6.2f}"
+    )
 best = min(runs.values(), key=lambda answer: answer.energy)
 
 with matplotlib.rc_context(gm.plot.style()):
@@ -46,8 +56,15 @@ with matplotlib.rc_context(gm.plot.style()):
     gm.plot.plot_labels(best.labels, (SIDE, SIDE), ax=panels[1], energy=best.energy)
     for i, (name, answer) in enumerate(runs.items()):
         rounds, known = np.array(answer.history.iteration), np.isfinite(answer.history.bound)
-        panels[2].plot(rounds[known], np.array(answer.history.bound)[known], color=gm.plot.PALETTE[i], label=f"bound: {name}")
-    panels[2].axhline(best.energy, color="black", linestyle="--", label="energy of the best labelling")
+        panels[2].plot(
+            rounds[known],
+            np.array(answer.history.bound)[known],
+            color=gm.plot.PALETTE[i],
+            label=f"bound: {name}",
+        )
+    panels[2].axhline(
+        best.energy, color="black", linestyle="--", label="energy of the best labelling"
+    )
     panels[2].set(xlabel="round", title="lower bounds", ylim=(best.energy - 12, best.energy + 1.5))
     panels[2].legend(loc="lower right", fontsize=8, frameon=True)
     figure.savefig("plot_map.png", dpi=120, bbox_inches="tight")

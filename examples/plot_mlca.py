@@ -20,7 +20,9 @@ for chunk in range(10):
 X_test, y_test = two_layer_categories((300, 300, 300), rng=99)
 plain, learnt = kmeans_labels(X_test, 3, 10, 0), model.predict(X_test)
 for name, labels in (("Euclidean", plain), ("learnt", learnt)):
-    print(f"{name:>10} metric: Delta {delta_loss(labels, y_test):.2f}, Rand loss {rand_loss(labels, y_test):.3f}")
+    print(
+        f"{name:>10} metric: Delta {delta_loss(labels, y_test):.2f}, Rand loss {rand_loss(labels, y_test):.3f}"
+    )
 
 with plt.rc_context(gm.plot.style()):
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
@@ -29,5 +31,11 @@ with plt.rc_context(gm.plot.style()):
     left.set(title="as given", xlabel="first coordinate", ylabel="third coordinate")
     Z = model.transform(X_test)
     right.scatter(Z[:, 0], Z[:, 1], c=colours, s=6)
-    right.set(title="in the learnt space", xlabel="first component", ylabel="second component", xticks=[], yticks=[])
+    right.set(
+        title="in the learnt space",
+        xlabel="first component",
+        ylabel="second component",
+        xticks=[],
+        yticks=[],
+    )
 figure.savefig("plot_mlca.png", dpi=110)

@@ -51,8 +51,10 @@ for label, corners in enumerate(SHAPES.values()):
 match = point_set_distance(images, method="hard")
 model = ExemplarClustering(penalty=("quantile", 0.5), metric="precomputed").fit(match.distance)
 exemplars = model.cluster_centers_indices_
-print(f"{len(exemplars)} clusters found for {len(SHAPES)} shapes; "
-      f"adjusted Rand index {adjusted_rand_score(truth, model.labels_):.3f}")
+print(
+    f"{len(exemplars)} clusters found for {len(SHAPES)} shapes; "
+    f"adjusted Rand index {adjusted_rand_score(truth, model.labels_):.3f}"
+)
 
 with matplotlib.rc_context(gm.plot.style()):
     fig, axes = plt.subplots(len(exemplars), 8, figsize=(8, 1.0 * len(exemplars)), squeeze=False)

@@ -28,12 +28,17 @@ def generated(seed, height=90, width=160):
     layers = {3: rng.random((height, width + LABELS))}
     for d in (7, 11, 15):
         y, x = rng.integers(5, height - 45), rng.integers(25, width - 60)
-        depth[y:y + 40, x:x + 50], depth_right[y:y + 40, x - d:x - d + 50] = d, d
+        depth[y : y + 40, x : x + 50], depth_right[y : y + 40, x - d : x - d + 50] = d, d
         layers[d] = 0.6 * rng.random() + 0.4 * rng.random((height, width + LABELS))
-    smooth = {d: 200 * np.cumsum(t - 0.5, axis=1) / 8 % 100 + 100 * t.mean() for d, t in layers.items()}
+    smooth = {
+        d: 200 * np.cumsum(t - 0.5, axis=1) / 8 % 100 + 100 * t.mean() for d, t in layers.items()
+    }
     left, right = np.zeros((height, width)), np.zeros((height, width))
     for d, texture in smooth.items():
-        left, right = np.where(depth == d, texture[:, :width], left), np.where(depth_right == d, texture[:, d:d + width], right)
+        left, right = (
+            np.where(depth == d, texture[:, :width], left),
+            np.where(depth_right == d, texture[:, d : d + width], right),
+        )
     noise = 6 * rng.normal(size=(2, height, width))
     return StereoPair("generated", left + noise[0], right + noise[1], depth, depth_right)
 
@@ -47,15 +52,21 @@ if folder is None:
 else:
     train, test = (load_middlebury(folder / "stereo" / name) for name in ("venus", "sawtooth"))
 
-matcher = StereoMatcher(LABELS, max_iter=5 if quick else 25, solver_iter=20).fit([(train.left, train.right)], [train.disparity])
-found = {"learnt": matcher.predict(test.left, test.right),
-         "with check and fill": matcher.predict(test.left, test.right, check=True)}
+matcher = StereoMatcher(LABELS, max_iter=5 if quick else 25, solver_iter=20).fit(
+    [(train.left, train.right)], [train.disparity]
+)
+found = {
+    "learnt": matcher.predict(test.left, test.right),
+    "with check and fill": matcher.predict(test.left, test.right, check=True),
+}
 
 with matplotlib.rc_context(gm.plot.style()):
     figure, panels = plt.subplots(1, 5, figsize=(15, 2.8), width_ratios=(1.2, 1, 1, 1, 1))
     matcher.plot_contrast(panels[0])
     panels[0].set_title("the learnt f")
-    for panel, (name, image) in zip(panels[1:], {"left image": test.left, "truth": test.disparity, **found}.items()):
+    for panel, (name, image) in zip(
+        panels[1:], {"left image": test.left, "truth": test.disparity, **found}.items()
+    ):
         if name in found:
             name += f"\n{bad_pixels(image, test.disparity):.1%} wrong by more than 1"
             print(name.replace("\n", ": "))

@@ -29,7 +29,9 @@ def picture(rng):
     for _ in range(6):
         centre, radius = rng.random(2), 0.15 + 0.3 * rng.random()
         inside = np.hypot(y - centre[0], x - centre[1]) < radius
-        level = np.where(inside, rng.random() * (LEVELS - 1) + 2 * (y - centre[0]) * rng.normal(), level)
+        level = np.where(
+            inside, rng.random() * (LEVELS - 1) + 2 * (y - centre[0]) * rng.normal(), level
+        )
     return np.clip(np.rint(level), 0, LEVELS - 1).astype(int).ravel()
 
 
@@ -45,25 +47,49 @@ def sample(rng):
 rng = np.random.default_rng(1)
 samples = [sample(rng)[0] for _ in range(3 if QUICK else 8)]
 same_level = np.where(np.arange(LEVELS) == 0, 0.0, np.inf)  # V(0) = 0, V >= 0
-model = gm.train(samples, loss=gm.LabelDistance(2.0, 2.0), regularizer=gm.L2(1e-3), constraints={"V": gm.Box(0.0, same_level)},
-                 max_iter=15 if QUICK else 60)
+model = gm.train(
+    samples,
+    loss=gm.LabelDistance(2.0, 2.0),
+    regularizer=gm.L2(1e-3),
+    constraints={"V": gm.Box(0.0, same_level)},
+    max_iter=15 if QUICK else 60,
+)
 print(model)
 print("V =", np.round(model.weights["V"], 3))
 
 held_out, seen = sample(rng)
 noisy = np.clip(np.rint(seen), 0, LEVELS - 1).astype(int)
 found = model.predict(held_out.crf)
-wrong = {"seen": np.mean(noisy != held_out.labels), "found": np.mean(found.labels != held_out.labels)}
-print(f"held-out picture: {wrong['seen']:.1%} of the levels wrong before, {wrong['found']:.1%} after (gap {found.gap:.2g})")
+wrong = {
+    "seen": np.mean(noisy != held_out.labels),
+    "found": np.mean(found.labels != held_out.labels),
+}
+print(
+    f"held-out picture: {wrong['seen']:.1%} of the levels wrong before, {wrong['found']:.1%} after (gap {found.gap:.2g})"
+)
 
 with matplotlib.rc_context(gm.plot.style()):
     figure, panels = plt.subplots(1, 4, figsize=(13, 3.3), width_ratios=(1, 1, 1, 1.3))
-    shown = {"truth": held_out.labels, f"seen: {wrong['seen']:.0%} wrong": noisy,
-             f"found: {wrong['found']:.0%} wrong": found.labels}
+    shown = {
+        "truth": held_out.labels,
+        f"seen: {wrong['seen']:.0%} wrong": noisy,
+        f"found: {wrong['found']:.0%} wrong": found.labels,
+    }
     for panel, (title, labels) in zip(panels, shown.items()):
-        panel.imshow(np.reshape(labels, (SIDE, SIDE)), cmap="cividis", vmin=0, vmax=LEVELS - 1, interpolation="nearest")
+        panel.imshow(
+            np.reshape(labels, (SIDE, SIDE)),
+            cmap="cividis",
+            vmin=0,
+            vmax=LEVELS - 1,
+            interpolation="nearest",
+        )
         panel.set(title=title, xticks=[], yticks=[])
         panel.grid(False)
     panels[3].plot(model.weights["V"], marker="o", label="learnt V")
-    panels[3].set(xlabel="difference of neighbours |a - b|", ylabel="cost", title="learnt smoothness", ylim=(0, None))
+    panels[3].set(
+        xlabel="difference of neighbours |a - b|",
+        ylabel="cost",
+        title="learnt smoothness",
+        ylim=(0, None),
+    )
     figure.savefig("plot_train_denoise.png", dpi=120, bbox_inches="tight")

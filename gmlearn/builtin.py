@@ -40,8 +40,25 @@ def gmlearn_solvers():
     from gmlearn.solvers.tree import Tree
     from gmlearn.solvers.trws import TRWS
 
-    return [Auto(), DualSubgradient(), TRWS(), SRMP(), MPLP(), BCFW(), LinearProgram(), Exact(), BruteForce(), Tree(),
-            VariableElimination(), ICM(), ChainICM(), TabuSearch(), MaxFlow(), AlphaExpansion(), Toulbar2()]
+    return [
+        Auto(),
+        DualSubgradient(),
+        TRWS(),
+        SRMP(),
+        MPLP(),
+        BCFW(),
+        LinearProgram(),
+        Exact(),
+        BruteForce(),
+        Tree(),
+        VariableElimination(),
+        ICM(),
+        ChainICM(),
+        TabuSearch(),
+        MaxFlow(),
+        AlphaExpansion(),
+        Toulbar2(),
+    ]
 
 
 @hookimpl

@@ -31,17 +31,26 @@ class Weird(gm.RaggedBlock):
 
     def features(self, x, weight=None):
         count = self._count(x)
-        return {} if self.weight is None else {self.weight: (count if weight is None else count * weight).sum()}
+        return (
+            {}
+            if self.weight is None
+            else {self.weight: (count if weight is None else count * weight).sum()}
+        )
 
 
 def labellings(crf):
     """Every labelling of a model, in lexicographic order."""
-    return (np.array(x, np.int64) for x in itertools.product(*(range(n) for n in crf.n_states.tolist())))
+    return (
+        np.array(x, np.int64) for x in itertools.product(*(range(n) for n in crf.n_states.tolist()))
+    )
 
 
 def minimum(crf, weights=None):
     """(energy, labels) of the best labelling, the first of equals."""
-    return min(((crf.energy(x, weights), tuple(x.tolist())) for x in labellings(crf)), key=lambda pair: pair[0])
+    return min(
+        ((crf.energy(x, weights), tuple(x.tolist())) for x in labellings(crf)),
+        key=lambda pair: pair[0],
+    )
 
 
 def numbers(rng, shape, coarse=False):
@@ -64,7 +73,11 @@ def forbid(rng, table, share=0.2):
 def random_model(rng, kind="pairwise", coarse=False):
     """(crf, weights). Kinds: pairwise, mixed (numbers of states), high-order, hard, tree, binary, constant."""
     n = 5
-    states = rng.integers(1, 4, n) if kind in ("mixed", "hard") else np.full(n, 2 if kind in ("binary", "high-order") else 3)
+    states = (
+        rng.integers(1, 4, n)
+        if kind in ("mixed", "hard")
+        else np.full(n, 2 if kind in ("binary", "high-order") else 3)
+    )
     crf = gm.CRF(states)
     crf.add_unary([numbers(rng, s, coarse) for s in states])
     edges = np.array([[0, 1], [2, 1], [1, 3], [4, 3]]) if kind == "tree" else some_edges(rng, n, 7)

@@ -22,7 +22,9 @@ class CountLoss(gm.Loss):
         self.label, self.scale = label, scale
 
     def value(self, crf, x, truth, observed):
-        return self.scale * abs(int((x[observed] == self.label).sum()) - int((truth[observed] == self.label).sum()))
+        return self.scale * abs(
+            int((x[observed] == self.label).sum()) - int((truth[observed] == self.label).sum())
+        )
 
     def blocks(self, crf, truth, observed):
         members = np.flatnonzero(observed)
@@ -35,8 +37,14 @@ class CountLoss(gm.Loss):
 
 def random_loss(rng, n_labels):
     """One of the losses, with random parameters."""
-    return [gm.Hamming(), gm.Hamming(0.5), gm.WeightedHamming(rng.random(n_labels) + 0.1), gm.LabelDistance(1.5, 2.0), CountLoss(),
-            gm.NoLoss()][int(rng.integers(6))]
+    return [
+        gm.Hamming(),
+        gm.Hamming(0.5),
+        gm.WeightedHamming(rng.random(n_labels) + 0.1),
+        gm.LabelDistance(1.5, 2.0),
+        CountLoss(),
+        gm.NoLoss(),
+    ][int(rng.integers(6))]
 
 
 def some_edges(rng, n, m):
@@ -48,7 +56,11 @@ def random_crf(rng, kind, n_vars, n_labels):
     """A model with learnt unary costs and edges, and the further block that `kind` names."""
     crf = gm.CRF(n_vars, n_labels).add_unary(0.3 * rng.normal(size=(n_vars, n_labels)))
     crf.add(gm.Unary(rng.normal(size=(n_vars, 2)), "u"))
-    edges = np.array([[i, i + 1] for i in range(n_vars - 1)]) if kind == "tree" else some_edges(rng, n_vars, n_vars)
+    edges = (
+        np.array([[i, i + 1] for i in range(n_vars - 1)])
+        if kind == "tree"
+        else some_edges(rng, n_vars, n_vars)
+    )
     half = len(edges) // 2
     crf.add(gm.LearntTable(edges[:half], "pair"))
     crf.add(gm.Potts(edges[half:], rng.normal(size=len(edges) - half), "smooth"))
@@ -60,10 +72,21 @@ def random_crf(rng, kind, n_vars, n_labels):
         forbidden[:, 0, 0, 0] = 0.0  # all zeros stay feasible
         crf.add(gm.Table(cliques, forbidden))
     if kind == "pn_potts":
-        crf.add("pn_potts", cliques=cliques, features=rng.normal(size=(2, n_labels, 2)), weight="pn", weight_max="top",
-                beta_max=rng.normal(size=2))
+        crf.add(
+            "pn_potts",
+            cliques=cliques,
+            features=rng.normal(size=(2, n_labels, 2)),
+            weight="pn",
+            weight_max="top",
+            beta_max=rng.normal(size=2),
+        )
     if kind == "cardinality":
-        crf.add("cardinality", cliques=[np.arange(n_vars), cliques[0]], weight="count", label=int(rng.integers(n_labels)))
+        crf.add(
+            "cardinality",
+            cliques=[np.arange(n_vars), cliques[0]],
+            weight="count",
+            label=int(rng.integers(n_labels)),
+        )
     return crf
 
 
@@ -82,7 +105,10 @@ def random_sample(rng, kind, n_vars=4, n_labels=2, latent=False, weight=1.0):
 
 def random_problem(rng, kind, n_samples=3, n_labels=2, latent=False, **options):
     """Samples (of equal segments, with models and weights of their own) and the objective over them."""
-    samples = [random_sample(rng, kind, 4, n_labels, latent, float(rng.random() + 0.5)) for _ in range(n_samples)]
+    samples = [
+        random_sample(rng, kind, 4, n_labels, latent, float(rng.random() + 0.5))
+        for _ in range(n_samples)
+    ]
     options.setdefault("loss", random_loss(rng, n_labels))
     options.setdefault("regularizer", gm.L2(float(rng.random() + 0.2)))
     return samples, options
@@ -95,15 +121,21 @@ def objective_of(samples, options):
 def random_point(rng, objective, scale=1.0):
     """Weights, and zero-sum multipliers of every sample."""
     w = scale * rng.normal(size=objective.layout.size)
-    return w, [s.dual.centred(scale * rng.normal(size=len(s.dual.coords))) for s in objective.states]
+    return w, [
+        s.dual.centred(scale * rng.normal(size=len(s.dual.coords))) for s in objective.states
+    ]
 
 
 def true_hinge(state, w):
     """(hinge, Delta of the MAP labelling) of one sample, by enumeration."""
     named, sample = state.layout.split(w), state.sample
     energy = energy_table(sample.crf, named)
-    delta = np.array([state.loss.value(sample.crf, np.array(x), sample.labels, sample.observed)
-                      for x in np.ndindex(energy.shape)]).reshape(energy.shape)
+    delta = np.array(
+        [
+            state.loss.value(sample.crf, np.array(x), sample.labels, sample.observed)
+            for x in np.ndindex(energy.shape)
+        ]
+    ).reshape(energy.shape)
     best = np.unravel_index(int(energy.argmin()), energy.shape)
     return float(energy[tuple(state.truth)] - (energy - delta).min()), float(delta[best])
 
@@ -115,7 +147,11 @@ def chain_samples(seed=0, n=5, length=6, n_labels=3):
     for _ in range(n):
         truth = np.repeat(rng.integers(0, n_labels, length // 2), 2)
         crf = gm.CRF(length, n_labels)
-        crf.add(gm.Unary((truth[:, None] == np.arange(n_labels)) + rng.normal(size=(length, n_labels)), "u"))
+        crf.add(
+            gm.Unary(
+                (truth[:, None] == np.arange(n_labels)) + rng.normal(size=(length, n_labels)), "u"
+            )
+        )
         crf.add(gm.LearntTable(edges, "pair"))
         samples.append(gm.Sample(crf, truth, weight=1.0 / n))
     return samples
@@ -127,7 +163,9 @@ def ring_samples(seed=0, n=4, n_labels=3, hidden=False):
     for _ in range(n):
         truth = np.repeat(rng.integers(0, n_labels, 3), 2)
         crf = gm.CRF(6, n_labels)
-        crf.add(gm.Unary((truth[:, None] == np.arange(n_labels)) + rng.normal(size=(6, n_labels)), "u"))
+        crf.add(
+            gm.Unary((truth[:, None] == np.arange(n_labels)) + rng.normal(size=(6, n_labels)), "u")
+        )
         crf.add(gm.LearntTable([[i, (i + 1) % 6] for i in range(6)], "pair"))
         mask = np.isin(np.arange(6), rng.choice(6, 2, replace=False)) if hidden else None
         samples.append(gm.Sample(crf, truth, hidden=mask, weight=1.0 / n))

@@ -10,15 +10,36 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 CORE, PLUGINS = ROOT / "gmlearn", ROOT / "plugins"
 #: data flows one way: a room imports only rooms before it
-ROOMS = ("registry", "potentials", "model", "losses", "slaves", "decompositions", "master", "solvers", "parallel", "learn", "io",
-         "plot", "experiments", "cli", "testing")
+ROOMS = (
+    "registry",
+    "potentials",
+    "model",
+    "losses",
+    "slaves",
+    "decompositions",
+    "master",
+    "solvers",
+    "parallel",
+    "learn",
+    "io",
+    "plot",
+    "experiments",
+    "cli",
+    "testing",
+)
 #: (importing file, imported room) -> why it may look ahead
 EXCEPTIONS = {
-    ("registry/manager.py", "builtin"): "the built-in parts come in through the hooks, like any plugin's",
+    (
+        "registry/manager.py",
+        "builtin",
+    ): "the built-in parts come in through the hooks, like any plugin's",
     ("solvers/result.py", "plot"): "Result.plot draws itself; imported when it is called",
     ("learn/history.py", "plot"): "History.plot draws itself; imported when it is called",
     ("cli/check.py", "testing"): "`gmlearn check` runs the conformance kit",
-    ("testing/door.py", "builtin"): "the kit checks the built-in parts by the plugin's name, like any plugin's",
+    (
+        "testing/door.py",
+        "builtin",
+    ): "the kit checks the built-in parts by the plugin's name, like any plugin's",
 }
 #: pickled bytes travel between this process and workers that it started or was told to use; never from or to a file
 MESSAGES = ("gmlearn/parallel/messages.py",)
@@ -38,7 +59,11 @@ def imports(path):
             for alias in node.names:
                 yield alias.name
         elif isinstance(node, ast.ImportFrom):
-            package = path.relative_to(PLUGINS if PLUGINS in path.parents else ROOT).parts[:-node.level] if node.level else ()
+            package = (
+                path.relative_to(PLUGINS if PLUGINS in path.parents else ROOT).parts[: -node.level]
+                if node.level
+                else ()
+            )
             for alias in node.names:
                 yield ".".join([*package, *([node.module] if node.module else []), alias.name])
 
@@ -64,7 +89,11 @@ def test_rooms_import_only_rooms_before_them(path):
         return
     assert own in ROOMS, f"a new room {own}: give it a place in the list"
     relative = str(path.relative_to(CORE))
-    later = {r for r in map(room_of, imports(path)) if r is not None and (r == "builtin" or ROOMS.index(r) > ROOMS.index(own))}
+    later = {
+        r
+        for r in map(room_of, imports(path))
+        if r is not None and (r == "builtin" or ROOMS.index(r) > ROOMS.index(own))
+    }
     assert {r for r in later if (relative, r) not in EXCEPTIONS} == set()
 
 
@@ -72,7 +101,9 @@ def test_rooms_import_only_rooms_before_them(path):
 def test_plugins_touch_only_public_names_and_not_one_another(path):
     own = path.relative_to(PLUGINS).parts[0]
     found = list(imports(path))
-    assert [i for i in found if i.startswith("gmlearn.")] == [], "import gmlearn as gm, and use its names"
+    assert [i for i in found if i.startswith("gmlearn.")] == [], (
+        "import gmlearn as gm, and use its names"
+    )
     assert [i for i in found if i.startswith("gmlearn_") and i.split(".")[0] != own] == []
 
 
@@ -81,8 +112,16 @@ def test_plugins_use_only_names_that_gmlearn_exports(path):
     import gmlearn as gm
 
     tree = ast.parse(path.read_text())
-    alias = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names if a.name == "gmlearn"}
-    taken = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name))
+    alias = {
+        a.asname or a.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Import)
+        for a in n.names
+        if a.name == "gmlearn"
+    }
+    taken = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+    )
     used = {n.attr for n in taken if n.value.id in alias}
     assert used <= set(gm.__all__), sorted(used - set(gm.__all__))
 
@@ -91,21 +130,37 @@ def test_plugins_use_only_names_that_gmlearn_exports(path):
 def test_files_and_functions_fit_one_sitting(path):
     text = path.read_text()
     assert text.count("\n") <= MAX_LINES
-    long = {n.name: n.end_lineno - n.lineno + 1 for n in ast.walk(ast.parse(text))
-            if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.end_lineno - n.lineno + 1 > MAX_FUNCTION}
+    long = {
+        n.name: n.end_lineno - n.lineno + 1
+        for n in ast.walk(ast.parse(text))
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and n.end_lineno - n.lineno + 1 > MAX_FUNCTION
+    }
     assert long == {}
 
 
 @pytest.mark.parametrize("path", [*FILES, *PLUGIN_FILES], ids=name)
 def test_no_pickle_eval_or_bare_except(path):
     tree = ast.parse(path.read_text())
-    calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    calls = {
+        n.func.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
     assert not calls & {"eval", "exec"}
     if name(path) not in MESSAGES:
-        assert not {i.split(".")[0] for i in imports(path)} & {"pickle", "cPickle", "dill", "cloudpickle", "marshal"}
+        assert not {i.split(".")[0] for i in imports(path)} & {
+            "pickle",
+            "cPickle",
+            "dill",
+            "cloudpickle",
+            "marshal",
+        }
     for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler)):
         assert handler.type is not None, "a bare except"
-        assert not all(isinstance(s, ast.Pass) for s in handler.body), "an error swallowed in silence"
+        assert not all(isinstance(s, ast.Pass) for s in handler.body), (
+            "an error swallowed in silence"
+        )
 
 
 @pytest.mark.parametrize("relative, room", sorted(EXCEPTIONS))

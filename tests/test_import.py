@@ -12,16 +12,21 @@ HEAVY = ("numba", "cvxpy", "matplotlib", "sklearn", "networkx", "scipy.optimize"
 def modules_after(code):
     """Which heavy modules a fresh interpreter holds after `code`."""
     probe = f"import sys\n{code}\nprint(','.join(m for m in {HEAVY!r} if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", probe], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", probe], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return [m for m in done.stdout.strip().split(",") if m]
 
 
-@pytest.mark.parametrize("code", [
-    "import gmlearn",
-    "import gmlearn as gm; gm.CRF(2, 2).add_unary([[0, 1], [1, 0]]).add(gm.Potts([[0, 1]], 0.5))",
-    "import gmlearn as gm; dir(gm); gm.__version__",
-])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import gmlearn",
+        "import gmlearn as gm; gm.CRF(2, 2).add_unary([[0, 1], [1, 0]]).add(gm.Potts([[0, 1]], 0.5))",
+        "import gmlearn as gm; dir(gm); gm.__version__",
+    ],
+)
 def test_nothing_heavy_is_imported(code):
     assert modules_after(code) == []
 
@@ -34,7 +39,12 @@ def entry_points():
 def test_listing_plugins_imports_nothing_heavy(plugin):
     """Each plugin by itself, so that the one at fault is named."""
     others = ",".join(n for n in entry_points() if n != plugin)
-    assert modules_after(f"import os; os.environ['GMLEARN_BLOCK_PLUGINS'] = {others!r}\nimport gmlearn as gm; gm.plugins()") == []
+    assert (
+        modules_after(
+            f"import os; os.environ['GMLEARN_BLOCK_PLUGINS'] = {others!r}\nimport gmlearn as gm; gm.plugins()"
+        )
+        == []
+    )
 
 
 def test_the_probe_sees_what_is_imported():

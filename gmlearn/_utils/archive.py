@@ -22,9 +22,20 @@ MAX_RATIO, SAFE_BYTES = 100, 2**26
 #: no number that an algorithm arrives at is as large; its square and sums of it would overflow
 HUGE = 1e100
 #: what numpy writes before the numbers of an array; anything else (objects, records, strings) does not match
-_HEADER = re.compile(rb"\{'descr': '([<>|]?[biuf][1248])', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,400})\), \}\s*")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError, OverflowError,
-           OSError)
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|]?[biuf][1248])', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,400})\), \}\s*"
+)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    ValueError,
+    OverflowError,
+    OSError,
+)
 #: what code that takes apart a header or arrays of the wrong kind stumbles over
 _MISFIT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
@@ -37,7 +48,9 @@ class ArchiveError(ValueError):
         super().__init__(f"{self.file}: expected {expected}, got {got}")
 
 
-def save_arrays(path: str | os.PathLike, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def save_arrays(
+    path: str | os.PathLike, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
     """Write `arrays` and a JSON `header` (with its "kind") to `path`, atomically."""
     text = np.frombuffer(json.dumps(dict(header)).encode(), np.uint8)
     write_archive(path, {"header": text, **arrays})
@@ -63,12 +76,17 @@ def damage_named(path: str | os.PathLike, kind: str) -> Iterator[None]:
         name, said = os.fspath(path), str(error)
         if said.startswith(name) and not isinstance(error, ArchiveError):
             raise  # it says so already
-        raise ValueError(f"{name}: not a {kind} file, or damaged ({type(error).__name__}: {said.removeprefix(f'{name}: ')[:200]})"
-                         ) from None
+        raise ValueError(
+            f"{name}: not a {kind} file, or damaged ({type(error).__name__}: {said.removeprefix(f'{name}: ')[:200]})"
+        ) from None
 
 
-def check_like(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], optional: Collection[str] = (),
-               growing: Collection[str] = ()) -> None:
+def check_like(
+    found: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    optional: Collection[str] = (),
+    growing: Collection[str] = (),
+) -> None:
     """Stored arrays must have the names, types and shapes of `expected`, and be finite where those are.
 
     Compiled code trusts them afterwards. Those in `optional` may be absent, those in `growing` may differ in their first length.
@@ -77,9 +95,19 @@ def check_like(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarra
         raise ValueError(f"expected the arrays {sorted(expected)}, got {sorted(found)}")
     for name, array in found.items():
         given, like, skip = np.asarray(array), np.asarray(expected[name]), name in growing
-        if given.dtype != like.dtype or given.ndim != like.ndim or given.shape[skip:] != like.shape[skip:]:
-            raise ValueError(f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape {given.shape}")
-        if given.dtype.kind == "f" and np.isfinite(like).all() and not (np.abs(given.astype(float)) < HUGE).all():
+        if (
+            given.dtype != like.dtype
+            or given.ndim != like.ndim
+            or given.shape[skip:] != like.shape[skip:]
+        ):
+            raise ValueError(
+                f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape {given.shape}"
+            )
+        if (
+            given.dtype.kind == "f"
+            and np.isfinite(like).all()
+            and not (np.abs(given.astype(float)) < HUGE).all()
+        ):
             raise ValueError(f"{name}: expected finite numbers below {HUGE:g}")
 
 
@@ -97,23 +125,38 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
                 _check_members(path, members, max(SAFE_BYTES, MAX_RATIO * size))
-                return {m.filename.removesuffix(".npy"): _array(path, m.filename, _content(archive, m)) for m in members}
+                return {
+                    m.filename.removesuffix(".npy"): _array(path, m.filename, _content(archive, m))
+                    for m in members
+                }
         except ArchiveError:
             raise
         except _DAMAGE as error:
-            raise ArchiveError(path, "a numpy archive (.npz)",
-                               f"a damaged one ({type(error).__name__}: {str(error)[:80]})") from None
+            raise ArchiveError(
+                path,
+                "a numpy archive (.npz)",
+                f"a damaged one ({type(error).__name__}: {str(error)[:80]})",
+            ) from None
 
 
 def _check_members(path: str | os.PathLike, members: list[zipfile.ZipInfo], limit: int) -> None:
     declared = sum(member.file_size for member in members)
     if declared > limit:
-        raise ArchiveError(path, f"at most {limit} bytes of arrays in an archive of this size", f"{declared} declared")
+        raise ArchiveError(
+            path,
+            f"at most {limit} bytes of arrays in an archive of this size",
+            f"{declared} declared",
+        )
     if len({member.filename for member in members}) != len(members):
         raise ArchiveError(path, "different names of arrays", "one twice")
     for member in members:
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or not member.filename.endswith(".npy"):
-            raise ArchiveError(path, "stored or deflated .npy arrays", f"the member {member.filename[:60]!r}")
+        if member.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ) or not member.filename.endswith(".npy"):
+            raise ArchiveError(
+                path, "stored or deflated .npy arrays", f"the member {member.filename[:60]!r}"
+            )
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -129,15 +172,26 @@ def _array(path: str | os.PathLike, name: str, data: bytes) -> np.ndarray:
     """The array of one ``.npy`` file; its header is matched, never evaluated."""
     what = f"the array {name[:60]!r}"
     version, width = data[6:8], {b"\x01\x00": 2, b"\x02\x00": 4}.get(data[6:8], 0)
-    start = 8 + width + int.from_bytes(data[8:8 + width], "little")
+    start = 8 + width + int.from_bytes(data[8 : 8 + width], "little")
     match = _HEADER.fullmatch(data, 8 + width, min(start, len(data)))
     if data[:6] != b"\x93NUMPY" or not width or start > len(data) or match is None:
-        raise ArchiveError(path, f"numbers in {what}, as numpy 1.0 or 2.0 files hold them",
-                           f"version {version!r}, header {data[10:80]!r}")
+        raise ArchiveError(
+            path,
+            f"numbers in {what}, as numpy 1.0 or 2.0 files hold them",
+            f"version {version!r}, header {data[10:80]!r}",
+        )
     dtype, fortran = np.dtype(match[1].decode()), match[2] == b"True"
     shape = tuple(int(length) for length in match[3].split(b",") if length.strip())
     if len(shape) > 32 or math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise ArchiveError(path, f"{what} to fill its {len(data) - start} bytes", f"shape {str(shape)[:60]} of {dtype}")
-    stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype  # a bool byte other than 0 and 1 must not get further
+        raise ArchiveError(
+            path,
+            f"{what} to fill its {len(data) - start} bytes",
+            f"shape {str(shape)[:60]} of {dtype}",
+        )
+    stored = (
+        np.dtype(np.uint8) if dtype.kind == "b" else dtype
+    )  # a bool byte other than 0 and 1 must not get further
     array = np.frombuffer(data, stored, offset=start).reshape(shape, order="F" if fortran else "C")
-    return array != 0 if dtype.kind == "b" else array.astype(dtype.newbyteorder("="), order="C")  # writable, as kernels expect
+    return (
+        array != 0 if dtype.kind == "b" else array.astype(dtype.newbyteorder("="), order="C")
+    )  # writable, as kernels expect

@@ -18,7 +18,9 @@ def atomic_write(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
     """
     path = Path(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # the user's umask decides who may read it
+    handle = os.open(
+        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
+    )  # the user's umask decides who may read it
     try:
         with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
             yield stream

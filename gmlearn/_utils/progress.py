@@ -8,8 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def progress(iterable: Iterable | None = None, *, total: int | None = None, desc: str = "", show: bool | None = None,
-             **options: Any):
+def progress(
+    iterable: Iterable | None = None,
+    *,
+    total: int | None = None,
+    desc: str = "",
+    show: bool | None = None,
+    **options: Any,
+):
     """A tqdm bar that works in terminals and notebooks, and is silent when nobody looks.
 
     Parameters
@@ -17,9 +23,19 @@ def progress(iterable: Iterable | None = None, *, total: int | None = None, desc
     show : True, False, or None: only when standard error is a terminal or a notebook is running.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="IProgress not found")  # a notebook without ipywidgets gets a bar of text
+        warnings.filterwarnings(
+            "ignore", message="IProgress not found"
+        )  # a notebook without ipywidgets gets a bar of text
         from tqdm.auto import tqdm
 
     if show is None:
         show = sys.stderr.isatty() or "ipykernel" in sys.modules
-    return tqdm(iterable, total=total, desc=desc, disable=not show, leave=False, dynamic_ncols=True, **options)
+    return tqdm(
+        iterable,
+        total=total,
+        desc=desc,
+        disable=not show,
+        leave=False,
+        dynamic_ncols=True,
+        **options,
+    )

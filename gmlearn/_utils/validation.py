@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 
-def check_array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None,
-                shape: tuple[int | None, ...] | None = None, dtype: Any = np.float64, allow_inf: bool = False,
-                allow_nan: bool = False) -> np.ndarray:
+def check_array(
+    name: str,
+    value: Any,
+    *,
+    ndim: int | tuple[int, ...] | None = None,
+    shape: tuple[int | None, ...] | None = None,
+    dtype: Any = np.float64,
+    allow_inf: bool = False,
+    allow_nan: bool = False,
+) -> np.ndarray:
     """`value` as a contiguous array of `dtype`, or an error that names the argument.
 
     Parameters
@@ -21,33 +28,56 @@ def check_array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = N
     try:
         array = np.asarray(value, dtype=dtype, order="C")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} ({error})") from None
+        raise ValueError(
+            f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} ({error})"
+        ) from None
     if np.issubdtype(array.dtype, np.integer):
         original = np.asarray(value)
         if original.dtype.kind == "f" and not np.array_equal(original, array):
             raise ValueError(f"{name}: expected whole numbers, got {_describe(value)}")
     if ndim is not None and array.ndim not in (ndim if isinstance(ndim, tuple) else (ndim,)):
-        raise ValueError(f"{name}: expected {ndim} dimension(s), got an array of shape {array.shape}")
-    if shape is not None and (array.ndim != len(shape) or any(
-            s is not None and s != t for s, t in zip(shape, array.shape))):
-        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+        raise ValueError(
+            f"{name}: expected {ndim} dimension(s), got an array of shape {array.shape}"
+        )
+    if shape is not None and (
+        array.ndim != len(shape)
+        or any(s is not None and s != t for s, t in zip(shape, array.shape))
+    ):
+        wanted = (
+            "("
+            + ", ".join("any" if s is None else str(s) for s in shape)
+            + ("," if len(shape) == 1 else "")
+            + ")"
+        )
         raise ValueError(f"{name}: expected shape {wanted}, got {array.shape}")
     if array.dtype.kind == "f" and not allow_nan:
         if np.isnan(array).any():
             where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
-            raise ValueError(f"{name}: contains NaN (first at index {where}); only finite numbers"
-                             f"{' and +inf' if allow_inf else ''} are accepted")
+            raise ValueError(
+                f"{name}: contains NaN (first at index {where}); only finite numbers"
+                f"{' and +inf' if allow_inf else ''} are accepted"
+            )
         if not allow_inf and np.isinf(array).any():
             where = tuple(int(i) for i in np.argwhere(np.isinf(array))[0])
-            raise ValueError(f"{name}: contains inf (first at index {where}); only finite numbers are accepted")
+            raise ValueError(
+                f"{name}: contains inf (first at index {where}); only finite numbers are accepted"
+            )
         if allow_inf and np.isneginf(array).any():
             where = tuple(int(i) for i in np.argwhere(np.isneginf(array))[0])
-            raise ValueError(f"{name}: contains -inf (first at index {where}); a cost is finite, or +inf to forbid")
+            raise ValueError(
+                f"{name}: contains -inf (first at index {where}); a cost is finite, or +inf to forbid"
+            )
     return array
 
 
-def check_index(name: str, value: Any, n: int, *, shape: tuple[int | None, ...] | None = None,
-                ndim: int | None = None) -> np.ndarray:
+def check_index(
+    name: str,
+    value: Any,
+    n: int,
+    *,
+    shape: tuple[int | None, ...] | None = None,
+    ndim: int | None = None,
+) -> np.ndarray:
     """`value` as int64 indices in 0..n-1."""
     array = check_array(name, value, shape=shape, ndim=ndim, dtype=np.int64)
     if array.size and (array.min() < 0 or array.max() >= n):
@@ -56,8 +86,15 @@ def check_index(name: str, value: Any, n: int, *, shape: tuple[int | None, ...] 
     return array
 
 
-def check_number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf, strict: bool = False,
-                 integer: bool = False) -> Any:
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    strict: bool = False,
+    integer: bool = False,
+) -> Any:
     """`value` if it is a finite number within [low, high] (open ends with `strict`)."""
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind) or np.isnan(float(value)):
@@ -66,7 +103,9 @@ def check_number(name: str, value: Any, *, low: float = -np.inf, high: float = n
     inside = (low < number < high) if strict else (low <= number <= high)
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
-        raise ValueError(f"{name}: expected a number in {left}{low:g}, {high:g}{right}, got {value!r}")
+        raise ValueError(
+            f"{name}: expected a number in {left}{low:g}, {high:g}{right}, got {value!r}"
+        )
     return value
 
 
@@ -79,4 +118,6 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) ->
 
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    return f"{type(value).__name__}" + (f" of shape {shape}" if shape is not None else f" {str(value)[:60]!r}")
+    return f"{type(value).__name__}" + (
+        f" of shape {shape}" if shape is not None else f" {str(value)[:60]!r}"
+    )

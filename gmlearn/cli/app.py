@@ -39,15 +39,29 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser() -> Parser:
     """The whole command line."""
-    parser = Parser("gmlearn", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(
+        "gmlearn",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"gmlearn {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the whole trace of an error")
     # SUPPRESS: a subcommand that is not given --debug must not undo "gmlearn --debug COMMAND"
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the whole trace of an error")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
+    common.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show the whole trace of an error",
+    )
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", parser_class=Parser
+    )
     for module in (solve, run, plugins, check):
-        module.add_commands(commands, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_commands(
+            commands, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
+        )
     return parser
 
 
@@ -77,7 +91,9 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader (head, less) has gone; nothing is left to tell it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except Exception as error:  # the border of the program: every failure ends here, told in one line
+    except (
+        Exception
+    ) as error:  # the border of the program: every failure ends here, told in one line
         if arguments.debug:
             traceback.print_exc()
         else:
@@ -106,7 +122,9 @@ def _exit_code(error: Exception) -> int:
 def _warnings_in_one_line(debug: bool) -> Iterator[None]:
     """Warnings as messages for users: no file names, no source lines."""
 
-    def show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
+    def show(
+        message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
+    ) -> None:
         say(f"warning: {message}")
 
     with warnings.catch_warnings():

@@ -19,10 +19,19 @@ Exit code 1 if a check fails."""
 
 def add_commands(commands: Any, **options: Any) -> None:
     """Add ``check`` to the parser."""
-    parser = commands.add_parser("check", help="hold a plugin against the contracts", epilog=EPILOG, **options,
-                                 description="Run the conformance kit (gmlearn.testing) on a plugin.")
-    parser.add_argument("name", metavar="NAME", help="a plugin or a registered thing, see gmlearn plugins")
-    parser.add_argument("--json", action="store_true", help="print a list of {thing, check, ok, message}")
+    parser = commands.add_parser(
+        "check",
+        help="hold a plugin against the contracts",
+        epilog=EPILOG,
+        **options,
+        description="Run the conformance kit (gmlearn.testing) on a plugin.",
+    )
+    parser.add_argument(
+        "name", metavar="NAME", help="a plugin or a registered thing, see gmlearn plugins"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a list of {thing, check, ok, message}"
+    )
     parser.set_defaults(function=check_plugin)
 
 
@@ -32,14 +41,25 @@ def check_plugin(arguments: argparse.Namespace) -> int:
     _check_name(name)
     from gmlearn.testing import run_checks
 
-    outcomes = [(str(thing), str(check), bool(ok), str(message)) for thing, check, ok, message in run_checks(name)]
+    outcomes = [
+        (str(thing), str(check), bool(ok), str(message))
+        for thing, check, ok, message in run_checks(name)
+    ]
     failed = sum(not ok for _, _, ok, _ in outcomes)
     if arguments.json:
-        print_json([dict(zip(("thing", "check", "ok", "message"), outcome)) for outcome in outcomes])
+        print_json(
+            [dict(zip(("thing", "check", "ok", "message"), outcome)) for outcome in outcomes]
+        )
     else:
         for thing, check, ok, message in outcomes:
-            print(f"{'ok  ' if ok else 'FAIL'}  {thing}: {check}{f': {message}' if message else ''}")
-        print(f"{name}: {len(outcomes)} checks, {failed} failed" if outcomes else f"{name}: nothing of it has a contract to check")
+            print(
+                f"{'ok  ' if ok else 'FAIL'}  {thing}: {check}{f': {message}' if message else ''}"
+            )
+        print(
+            f"{name}: {len(outcomes)} checks, {failed} failed"
+            if outcomes
+            else f"{name}: nothing of it has a contract to check"
+        )
     if failed:
         say(f"{failed} of {len(outcomes)} checks failed for {name!r}")
     return FAILED if failed else OK
@@ -54,5 +74,7 @@ def _check_name(name: str) -> None:
         raise CommandError(f"the plugin {name!r} failed to load: {registry.failures[name]}", FAILED)
     if name not in known:
         near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(map(repr, near))}?" if near else "gmlearn plugins lists all"
+        hint = (
+            f"did you mean {', '.join(map(repr, near))}?" if near else "gmlearn plugins lists all"
+        )
         raise CommandError(f"no plugin and no registered thing is named {name!r}; {hint}")

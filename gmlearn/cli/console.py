@@ -38,6 +38,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     left = [all(isinstance(row[j], str) for row in rows) for j in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
-        return "  ".join(c.ljust(n) if to_left else c.rjust(n) for c, n, to_left in zip(cells, widths, left)).rstrip()
+        return "  ".join(
+            c.ljust(n) if to_left else c.rjust(n) for c, n, to_left in zip(cells, widths, left)
+        ).rstrip()
 
     return "\n".join([line(texts[0]), "  ".join("-" * n for n in widths), *map(line, texts[1:])])

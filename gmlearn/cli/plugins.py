@@ -18,9 +18,18 @@ EPILOG = """examples:
 
 def add_commands(commands: Any, **options: Any) -> None:
     """Add ``plugins`` to the parser."""
-    parser = commands.add_parser("plugins", help="what is registered, and by whom", epilog=EPILOG, **options,
-                                 description="List every registered thing with its kind and its owner.")
-    parser.add_argument("--json", action="store_true", help="print as JSON: registered (kind, name, owner) and failed")
+    parser = commands.add_parser(
+        "plugins",
+        help="what is registered, and by whom",
+        epilog=EPILOG,
+        **options,
+        description="List every registered thing with its kind and its owner.",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print as JSON: registered (kind, name, owner) and failed",
+    )
     parser.set_defaults(function=list_plugins)
 
 
@@ -30,7 +39,10 @@ def list_plugins(arguments: argparse.Namespace) -> int:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)  # the failures are listed below
-        entries = sorted(registry.entries(), key=lambda e: (list(KINDS).index(e.kind), e.owner != "core", e.owner))
+        entries = sorted(
+            registry.entries(),
+            key=lambda e: (list(KINDS).index(e.kind), e.owner != "core", e.owner),
+        )
     if arguments.json:
         registered = [{"kind": e.kind, "name": e.name, "owner": e.owner} for e in entries]
         print_json({"registered": registered, "failed": registry.failures})

@@ -33,19 +33,40 @@ after with the bound and the gap, and writes a figure and one self-contained HTM
 
 def add_commands(commands: Any, **options: Any) -> None:
     """Add ``run`` and ``demo`` to the parser."""
-    run = commands.add_parser("run", help="repeat an experiment", epilog=RUN_EPILOG, **options,
-                              description="Carry out an experiment and write its tables, figures and report.")
+    run = commands.add_parser(
+        "run",
+        help="repeat an experiment",
+        epilog=RUN_EPILOG,
+        **options,
+        description="Carry out an experiment and write its tables, figures and report.",
+    )
     run.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help="its name, see --list")
     run.add_argument("--list", action="store_true", help="describe all experiments")
-    run.add_argument("--data", metavar="DIR", type=Path, help="folder with real data, for the experiments that need it")
+    run.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="folder with real data, for the experiments that need it",
+    )
     run.set_defaults(function=run_experiment)
-    demo = commands.add_parser("demo", help="the main job in a minute: learn to cluster", epilog=DEMO_EPILOG, **options,
-                               description="Learn to cluster, on generated data, with the picture.")
+    demo = commands.add_parser(
+        "demo",
+        help="the main job in a minute: learn to cluster",
+        epilog=DEMO_EPILOG,
+        **options,
+        description="Learn to cluster, on generated data, with the picture.",
+    )
     demo.set_defaults(function=run_demo, data=None)
     for parser in (run, demo):
-        parser.add_argument("--quick", action="store_true", help="smaller settings, less than a minute")
-        parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: ./gmlearn-runs/NAME)")
-        parser.add_argument("--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)")
+        parser.add_argument(
+            "--quick", action="store_true", help="smaller settings, less than a minute"
+        )
+        parser.add_argument(
+            "--out", metavar="DIR", type=Path, help="where to write (default: ./gmlearn-runs/NAME)"
+        )
+        parser.add_argument(
+            "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -70,9 +91,16 @@ def run_demo(arguments: argparse.Namespace) -> int:
         demo = registry.get("experiment", "demo")
     except UnknownNameError:
         loaded = any(entry.owner == "clustering" for entry in registry.entries())
-        reason = registry.failures.get("clustering", "it registers no experiment 'demo'" if loaded
-                                       else "it is not installed, or blocked by GMLEARN_BLOCK_PLUGINS")
-        raise CommandError(f"the demo comes with the plugin 'clustering' (package gmlearn_clustering): {reason}", FAILED) from None
+        reason = registry.failures.get(
+            "clustering",
+            "it registers no experiment 'demo'"
+            if loaded
+            else "it is not installed, or blocked by GMLEARN_BLOCK_PLUGINS",
+        )
+        raise CommandError(
+            f"the demo comes with the plugin 'clustering' (package gmlearn_clustering): {reason}",
+            FAILED,
+        ) from None
     return carry_out(demo, arguments)
 
 
@@ -82,7 +110,12 @@ def list_experiments(as_json: bool) -> int:
 
     entries = sorted(registry.entries("experiment"), key=lambda e: e.name)
     if as_json:
-        print_json([{"name": e.name, "owner": e.owner, "summary": e.obj.summary, "data": e.obj.data} for e in entries])
+        print_json(
+            [
+                {"name": e.name, "owner": e.owner, "summary": e.obj.summary, "data": e.obj.data}
+                for e in entries
+            ]
+        )
     elif not entries:
         say("no experiment is registered; gmlearn plugins shows what is, and what failed to load")
     else:
@@ -99,7 +132,13 @@ def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
     out = arguments.out if arguments.out is not None else Path("gmlearn-runs") / experiment.name
     made = _make_folder(out)
     staging = Path(tempfile.mkdtemp(prefix=".part-", dir=out))
-    run = Run(name=experiment.name, quick=arguments.quick, seed=arguments.seed, data=arguments.data, out=staging)
+    run = Run(
+        name=experiment.name,
+        quick=arguments.quick,
+        seed=arguments.seed,
+        data=arguments.data,
+        out=staging,
+    )
     interrupted = False
     try:
         try:
@@ -118,7 +157,9 @@ def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
             with contextlib.suppress(OSError):
                 folder.rmdir()
     if arguments.json:
-        print_json({**run.as_dict(), "out": str(target), "files": files, "interrupted": interrupted})
+        print_json(
+            {**run.as_dict(), "out": str(target), "files": files, "interrupted": interrupted}
+        )
     else:
         print(_describe(run, target, files))
     if interrupted:
@@ -136,7 +177,9 @@ def _compute(experiment: Experiment, run: Run, quiet: bool) -> None:
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise RuntimeError(f"the experiment {experiment.name!r} failed: {type(error).__name__}: {error}") from error
+        raise RuntimeError(
+            f"the experiment {experiment.name!r} failed: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _make_folder(out: Path) -> list[Path]:
@@ -145,7 +188,9 @@ def _make_folder(out: Path) -> list[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"--out: cannot make the folder {str(out)!r} ({error.strerror})") from None
+        raise CommandError(
+            f"--out: cannot make the folder {str(out)!r} ({error.strerror})"
+        ) from None
     return made
 
 
@@ -161,6 +206,12 @@ def _publish(staging: Path, target: Path) -> list[str]:
 def _describe(run: Run, target: Path, files: list[str]) -> str:
     """The tables and notes for readers, and where the files are."""
     tables = [f"{title}\n\n{text_table(header, rows)}\n" for title, header, rows in run.tables]
-    return "\n".join([f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): {run.seconds:.1f} s\n",
-                      *tables, *run.notes, f"\nIn {target}: {', '.join(files)}",
-                      f"Open {target / 'report.html'} for all of it on one page."])
+    return "\n".join(
+        [
+            f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): {run.seconds:.1f} s\n",
+            *tables,
+            *run.notes,
+            f"\nIn {target}: {', '.join(files)}",
+            f"Open {target / 'report.html'} for all of it on one page.",
+        ]
+    )

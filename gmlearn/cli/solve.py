@@ -29,15 +29,33 @@ SHOWN_LABELS = 40
 
 def add_commands(commands: Any, **options: Any) -> None:
     """Add ``solve`` to the parser."""
-    parser = commands.add_parser("solve", help="find the best labelling of a model file, with a bound", epilog=EPILOG, **options,
-                                 description="Find a labelling of low energy and a lower bound that says how good it is.")
+    parser = commands.add_parser(
+        "solve",
+        help="find the best labelling of a model file, with a bound",
+        epilog=EPILOG,
+        **options,
+        description="Find a labelling of low energy and a lower bound that says how good it is.",
+    )
     parser.add_argument("file", metavar="FILE", help="the model")
     parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
-    parser.add_argument("--solver", metavar="NAME", default="auto", help="a registered solver (default: auto)")
-    parser.add_argument("--time-limit", metavar="S", type=float, help="seconds for the search (default: none)")
-    parser.add_argument("--max-iter", metavar="N", type=int, help="rounds (default: its own, or what the time limit allows)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)")
-    parser.add_argument("--out", metavar="LABELS.json", help="also write the answer, with all labels, to this file")
+    parser.add_argument(
+        "--solver", metavar="NAME", default="auto", help="a registered solver (default: auto)"
+    )
+    parser.add_argument(
+        "--time-limit", metavar="S", type=float, help="seconds for the search (default: none)"
+    )
+    parser.add_argument(
+        "--max-iter",
+        metavar="N",
+        type=int,
+        help="rounds (default: its own, or what the time limit allows)",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
+    )
+    parser.add_argument(
+        "--out", metavar="LABELS.json", help="also write the answer, with all labels, to this file"
+    )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.set_defaults(function=solve_file)
 
@@ -48,7 +66,14 @@ def solve_file(arguments: argparse.Namespace) -> int:
 
     search = interruptible(arguments.solver)
     crf = gm.read(arguments.file, evidence=arguments.evidence)
-    result = gm.solve(crf, _stored_weights(crf, arguments.file), search, arguments.time_limit, arguments.max_iter, arguments.seed)
+    result = gm.solve(
+        crf,
+        _stored_weights(crf, arguments.file),
+        search,
+        arguments.time_limit,
+        arguments.max_iter,
+        arguments.seed,
+    )
     answer = {**result.as_dict(), "interrupted": search.interrupted}
     if arguments.out is not None:
         with gm.atomic_write(arguments.out, "w") as stream:
@@ -61,7 +86,9 @@ def solve_file(arguments: argparse.Namespace) -> int:
         say(f"written to {arguments.out}")
     if search.interrupted:
         kept = "is in the file too" if arguments.out is not None else "is above"
-        say(f"interrupted: the best labelling so far {kept} (energy {result.energy:.8g}, gap {result.gap:.3g})")
+        say(
+            f"interrupted: the best labelling so far {kept} (energy {result.energy:.8g}, gap {result.gap:.3g})"
+        )
     return INTERRUPTED if search.interrupted else OK
 
 
@@ -71,9 +98,16 @@ def describe(crf: CRF, result: Result) -> str:
     if len(result.labels) > SHOWN_LABELS:
         shown += f" ... ({len(result.labels)} in all; --json or --out gives them)"
     solver = f"{result.solver} ({result.reason})" if result.reason else result.solver
-    facts = {"model": crf, "energy": f"{result.energy:.10g}", "bound": f"{result.bound:.10g}", "gap": f"{result.gap:.4g}",
-             "status": f"{result.status.value}: {result.status.meaning}", "solver": solver,
-             "seconds": f"{result.seconds:.3g}", "labels": shown}
+    facts = {
+        "model": crf,
+        "energy": f"{result.energy:.10g}",
+        "bound": f"{result.bound:.10g}",
+        "gap": f"{result.gap:.4g}",
+        "status": f"{result.status.value}: {result.status.meaning}",
+        "solver": solver,
+        "seconds": f"{result.seconds:.3g}",
+        "labels": shown,
+    }
     return "\n".join(f"{name:8} {value}" for name, value in facts.items())
 
 
@@ -123,7 +157,9 @@ def _in_thread(work: Callable[[], None]) -> None:
     thread = threading.Thread(target=guarded, daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(0.1)  # with a timeout, because a plain join cannot be interrupted on all systems
+        thread.join(
+            0.1
+        )  # with a timeout, because a plain join cannot be interrupted on all systems
     if failure:
         raise failure[0]
 
@@ -136,6 +172,8 @@ def _stored_weights(crf: CRF, path: str) -> Any:
         return None
     weights = read_weights(path) if path.lower().endswith(".npz") else None
     if weights is None:
-        raise CommandError(f"{path}: the model has weights {crf.layout.shapes} and the file holds no values for them; "
-                           f"store them with gm.write(crf, path, weights=...)")
+        raise CommandError(
+            f"{path}: the model has weights {crf.layout.shapes} and the file holds no values for them; "
+            f"store them with gm.write(crf, path, weights=...)"
+        )
     return weights

@@ -1,7 +1,24 @@
 """Decompositions: from an energy to slave groups. They ask the registry for solvers and never iterate."""
 
 from gmlearn.decompositions.base import Decomposition, Slaves
-from gmlearn.decompositions.builtin import Auto, Chains, PerClique, RowsColumns, SpanningTrees, decompose
+from gmlearn.decompositions.builtin import (
+    Auto,
+    Chains,
+    PerClique,
+    RowsColumns,
+    SpanningTrees,
+    decompose,
+)
 from gmlearn.decompositions.subgraphs import Subgraphs
 
-__all__ = ["Auto", "Chains", "Decomposition", "PerClique", "RowsColumns", "Slaves", "SpanningTrees", "Subgraphs", "decompose"]
+__all__ = [
+    "Auto",
+    "Chains",
+    "Decomposition",
+    "PerClique",
+    "RowsColumns",
+    "Slaves",
+    "SpanningTrees",
+    "Subgraphs",
+    "decompose",
+]

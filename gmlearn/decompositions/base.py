@@ -55,7 +55,11 @@ class Slaves:
     @cached_property
     def coords(self) -> np.ndarray:
         """int (D,): the coordinates of all groups' dual variables, one group after the other."""
-        return np.concatenate([g.coords for g in self.groups]) if self.groups else np.zeros(0, np.int64)
+        return (
+            np.concatenate([g.coords for g in self.groups])
+            if self.groups
+            else np.zeros(0, np.int64)
+        )
 
     @cached_property
     def slices(self) -> list[slice]:
@@ -125,7 +129,9 @@ class Slaves:
             count(self.short_coords[where], result.chosen, total)
         return total / np.maximum(self.count, 1.0)
 
-    def move(self, per_dual: np.ndarray, results: Sequence[SlaveResult], mean: np.ndarray, size: float) -> None:
+    def move(
+        self, per_dual: np.ndarray, results: Sequence[SlaveResult], mean: np.ndarray, size: float
+    ) -> None:
         """per_dual += size (ind - spread(mean)), in place."""
         if type(self).spread is not Slaves.spread or any(r.chosen is None for r in results):
             ind = np.concatenate([r.ind for r in results]) if results else np.zeros(0)
@@ -181,7 +187,11 @@ def is_edge_block(block: Block) -> bool:
 
 def clique_groups(crf: CRF, blocks: Sequence[Block], power: str | None) -> list[SlaveGroup]:
     """One group per block (ragged blocks: per solver's wish), a slave for each clique."""
-    return [CliqueGroup(part, choose_solver(part, power), crf.offsets) for b in blocks for part in _solvable(b, power)]
+    return [
+        CliqueGroup(part, choose_solver(part, power), crf.offsets)
+        for b in blocks
+        for part in _solvable(b, power)
+    ]
 
 
 def _solvable(block: Block, power: str | None) -> list[Block]:

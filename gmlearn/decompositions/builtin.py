@@ -53,8 +53,10 @@ class RowsColumns(Chains):
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         edges = [b.variables for b in crf.clique_blocks if is_edge_block(b)]
         if not edges or find_grid(np.concatenate(edges), crf.n_vars) is None:
-            raise ValueError(f"decomposition 'rows-columns': the edges of {crf} are not those of a 4-connected grid numbered "
-                             "row by row; use 'chains' or 'trees'")
+            raise ValueError(
+                f"decomposition 'rows-columns': the edges of {crf} are not those of a 4-connected grid numbered "
+                "row by row; use 'chains' or 'trees'"
+            )
         return super().decompose(crf, power)
 
 
@@ -81,10 +83,14 @@ class Auto(Decomposition):
         return Chains().decompose(crf, power)
 
 
-def decompose(crf: CRF, decomposition: str | Decomposition = "auto", power: str | None = None) -> Slaves:
+def decompose(
+    crf: CRF, decomposition: str | Decomposition = "auto", power: str | None = None
+) -> Slaves:
     """Cover `crf` by slaves, by the name of a registered decomposition or with a given one."""
     if isinstance(decomposition, str):
         decomposition = registry.get("decomposition", decomposition)
     if not isinstance(decomposition, Decomposition):
-        raise TypeError(f"decomposition: expected a name or a gmlearn.Decomposition, got {type(decomposition).__name__}")
+        raise TypeError(
+            f"decomposition: expected a name or a gmlearn.Decomposition, got {type(decomposition).__name__}"
+        )
     return decomposition.decompose(crf, power)

@@ -30,10 +30,15 @@ class Component:
 
     def take(self, index: np.ndarray) -> Component:
         """The parts of the joint cliques at `index`, repeats allowed."""
-        low, high = np.searchsorted(self.owner, index), np.searchsorted(self.owner, index, side="right")
+        low, high = (
+            np.searchsorted(self.owner, index),
+            np.searchsorted(self.owner, index, side="right"),
+        )
         count = high - low
         where = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-        return Component(self.block.take(where), np.repeat(np.arange(len(index)), count), self.position[where])
+        return Component(
+            self.block.take(where), np.repeat(np.arange(len(index)), count), self.position[where]
+        )
 
 
 class JointBlock(Block):
@@ -62,7 +67,9 @@ class JointBlock(Block):
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
         total: dict[str, np.ndarray] = {}
         for c, labels in self._parts(x):
-            for name, value in c.block.features(labels, None if weight is None else weight[c.owner]).items():
+            for name, value in c.block.features(
+                labels, None if weight is None else weight[c.owner]
+            ).items():
                 total[name] = total.get(name, 0.0) + value
         return total
 
@@ -99,14 +106,20 @@ class Subgraphs(Decomposition):
     name = "subgraphs"
 
     def __init__(self, sets: Any = ()):
-        self.sets = [check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(sets)]
+        self.sets = [
+            check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(sets)
+        ]
         for i, s in enumerate(self.sets):
             if len(np.unique(s)) != len(s) or len(s) == 0:
-                raise ValueError(f"sets[{i}]: is empty or names a variable twice: {s.tolist()[:10]}")
+                raise ValueError(
+                    f"sets[{i}]: is empty or names a variable twice: {s.tolist()[:10]}"
+                )
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         if not self.sets:
-            raise ValueError("decomposition 'subgraphs': give the sets of variables, gm.Subgraphs(sets)")
+            raise ValueError(
+                "decomposition 'subgraphs': give the sets of variables, gm.Subgraphs(sets)"
+            )
         for i, s in enumerate(self.sets):
             check_index(f"sets[{i}]", s, crf.n_vars)
         home = _first_set_containing(self.sets, crf)
@@ -135,12 +148,20 @@ def _first_set_containing(sets: list[np.ndarray], crf: CRF) -> list[np.ndarray]:
         if isinstance(block, RaggedBlock):
             home.append(np.full(len(block), -1))
             continue
-        home.append(np.array([next((i for i in holding.get(c[0], ()) if as_set[i].issuperset(c)), -1)
-                              for c in block.variables.tolist()]))
+        home.append(
+            np.array(
+                [
+                    next((i for i in holding.get(c[0], ()) if as_set[i].issuperset(c)), -1)
+                    for c in block.variables.tolist()
+                ]
+            )
+        )
     return home
 
 
-def _joint_block(crf: CRF, sets: list[np.ndarray], members: np.ndarray, size: int, home: list[np.ndarray]) -> JointBlock | None:
+def _joint_block(
+    crf: CRF, sets: list[np.ndarray], members: np.ndarray, size: int, home: list[np.ndarray]
+) -> JointBlock | None:
     """One block of all sets of one size, with the cliques that live in them."""
     used = np.array([m for m in members if any((h == m).any() for h in home)], np.int64)
     if len(used) == 0:
@@ -158,5 +179,7 @@ def _joint_block(crf: CRF, sets: list[np.ndarray], members: np.ndarray, size: in
         clique, owner = clique[np.argsort(owner, kind="stable")], np.sort(owner, kind="stable")
         scope = block.variables[clique]
         rank = (ordered[owner][:, None, :] < scope[:, :, None]).sum(axis=2)
-        components.append(Component(block.take(clique), owner, np.take_along_axis(order[owner], rank, axis=1)))
+        components.append(
+            Component(block.take(clique), owner, np.take_along_axis(order[owner], rank, axis=1))
+        )
     return JointBlock(variables, components, crf.n_states[variables])

@@ -79,7 +79,9 @@ class Run:
             raise DataNotFoundError(f"{self.name}: no data folder given (--data DIR)")
         path = Path(self.data) / relative
         if not path.exists():
-            raise DataNotFoundError(f"{self.name}: expected {relative!r} below {str(self.data)!r}, found nothing there")
+            raise DataNotFoundError(
+                f"{self.name}: expected {relative!r} below {str(self.data)!r}, found nothing there"
+            )
         return path
 
     def progress(self, iterable=None, **options):
@@ -90,7 +92,9 @@ class Run:
         """A number (or list, or mapping) for ``result.json``."""
         self.values[key] = value
 
-    def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    def table(
+        self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> list[list[Any]]:
         """A table for ``table.md`` and the report; floats are shown with four significant digits. Returns the rows.
 
         `rows` may be a generator that computes them one by one: after Ctrl-C the report has those that were finished.
@@ -128,12 +132,23 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that goes into ``result.json``."""
-        return {"experiment": self.name, "quick": self.quick, "seed": self.seed, "seconds": round(self.seconds, 3),
-                "settings": {"quick": self.quick, "seed": self.seed, "data": None if self.data is None else str(self.data)},
-                "versions": versions(), "timings": [{"ready": what, "seconds": round(at, 3)} for what, at in self.timings],
-                "values": _plain(self.values), "notes": self.notes,
-                "tables": [{"title": t, "header": h, "rows": _plain(r)} for t, h, r in self.tables],
-                "figures": [{"file": f, "caption": c} for f, c, _ in self.figures]}
+        return {
+            "experiment": self.name,
+            "quick": self.quick,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 3),
+            "settings": {
+                "quick": self.quick,
+                "seed": self.seed,
+                "data": None if self.data is None else str(self.data),
+            },
+            "versions": versions(),
+            "timings": [{"ready": what, "seconds": round(at, 3)} for what, at in self.timings],
+            "values": _plain(self.values),
+            "notes": self.notes,
+            "tables": [{"title": t, "header": h, "rows": _plain(r)} for t, h, r in self.tables],
+            "figures": [{"file": f, "caption": c} for f, c, _ in self.figures],
+        }
 
     def write(self) -> None:
         """Write ``result.json``, ``table.md`` and ``report.html`` to the output folder."""
@@ -142,8 +157,11 @@ class Run:
         if self.out is None:
             raise ValueError("out: expected a folder to write to, got None")
         self.out.mkdir(parents=True, exist_ok=True)
-        for filename, text in (("result.json", json.dumps(self.as_dict(), indent=1)),
-                               ("table.md", markdown_tables(self)), ("report.html", html_report(self))):
+        for filename, text in (
+            ("result.json", json.dumps(self.as_dict(), indent=1)),
+            ("table.md", markdown_tables(self)),
+            ("report.html", html_report(self)),
+        ):
             with atomic_write(self.out / filename, "w") as stream:
                 stream.write(text)
 

@@ -41,28 +41,49 @@ def markdown_tables(run: Run) -> str:
 def html_report(run: Run) -> str:
     """The whole run as one page: figures inline, settings, versions, timing."""
     info = run.as_dict()
-    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(run.name)}</title>",
-             f"<style>{_STYLE}</style><h1>{html.escape(run.name)}</h1>"]
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(run.name)}</title>",
+        f"<style>{_STYLE}</style><h1>{html.escape(run.name)}</h1>",
+    ]
     parts += [f"<p>{html.escape(note)}</p>" for note in run.notes]
     for title, header, rows in run.tables:
         head = "".join(f"<th>{html.escape(h)}</th>" for h in header)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell(c))}</td>" for c in row) + "</tr>" for row in rows)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell(c))}</td>" for c in row) + "</tr>"
+            for row in rows
+        )
         parts.append(f"<h2>{html.escape(title)}</h2><table><tr>{head}</tr>{body}</table>")
     for filename, caption, path in run.figures:
         if path is not None:
             data = base64.b64encode(path.read_bytes()).decode()
-            parts.append(f"<figure><img alt='{html.escape(filename)}' src='data:image/png;base64,{data}'>"
-                         f"<figcaption>{html.escape(caption)}</figcaption></figure>")
+            parts.append(
+                f"<figure><img alt='{html.escape(filename)}' src='data:image/png;base64,{data}'>"
+                f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+            )
     parts.append(_facts(info))
     return "\n".join(parts)
 
 
 def _facts(info: dict[str, Any]) -> str:
     """How the run was made, to repeat it: settings, seed, seconds, versions."""
-    settings = {**info["settings"], "settings": "quick" if info["quick"] else "full", "seconds": info["seconds"]}
+    settings = {
+        **info["settings"],
+        "settings": "quick" if info["quick"] else "full",
+        "seconds": info["seconds"],
+    }
     del settings["quick"]
     ready = {step["ready"]: f"after {step['seconds']:.1f} s" for step in info["timings"]}
-    columns = "".join(f"<table><tr><th>{title}</th><th></th></tr>" + "".join(
-        f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(cell(v))}</td></tr>" for k, v in facts.items()) + "</table>"
-        for title, facts in (("settings", settings), ("versions", info["versions"]), ("ready", ready)))
+    columns = "".join(
+        f"<table><tr><th>{title}</th><th></th></tr>"
+        + "".join(
+            f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(cell(v))}</td></tr>"
+            for k, v in facts.items()
+        )
+        + "</table>"
+        for title, facts in (
+            ("settings", settings),
+            ("versions", info["versions"]),
+            ("ready", ready),
+        )
+    )
     return f"<footer>{columns}</footer>"

@@ -8,5 +8,17 @@ from gmlearn.io.samples import read_sample, write_sample
 from gmlearn.io.uai import Uai, read_evidence
 from gmlearn.io.wcsp import Wcsp
 
-__all__ = ["Cfn", "FileFormat", "FormatError", "Npz", "Uai", "Wcsp", "read", "read_evidence", "read_sample",
-           "read_weights", "write", "write_sample"]
+__all__ = [
+    "Cfn",
+    "FileFormat",
+    "FormatError",
+    "Npz",
+    "Uai",
+    "Wcsp",
+    "read",
+    "read_evidence",
+    "read_sample",
+    "read_weights",
+    "write",
+    "write_sample",
+]

@@ -37,7 +37,10 @@ class Scanner:
         self.file, self.text = file, text
         self.position = self.last = 0
         self._open: list[bytes] = []
-        self._counted = (0, 1)  # an offset and its line: lines are counted once, not from the start for every function
+        self._counted = (
+            0,
+            1,
+        )  # an offset and its line: lines are counted once, not from the start for every function
 
     def _peek(self) -> tuple[bytes, Word | None, int] | None:
         """(bracket, word, where it ends) of the next item, None at the end."""
@@ -99,7 +102,7 @@ class Scanner:
         return self.text[start:end], line
 
     def end(self) -> None:
-        if self.text[self.position:].strip():
+        if self.text[self.position :].strip():
             self.fail("the end of the file")
 
     def line(self, offset: int) -> int:
@@ -110,14 +113,16 @@ class Scanner:
     def fail(self, expected: str, got: str | None = None) -> NoReturn:
         """Raise a `FormatError` at the pointer."""
         if got is None:
-            rest = self.text[self.position:self.position + 200].lstrip(b" \t\r\n,:")[:30]
+            rest = self.text[self.position : self.position + 200].lstrip(b" \t\r\n,:")[:30]
             got = repr(rest.decode("utf-8", "backslashreplace")) if rest else "the end of the file"
         raise FormatError(self.file, expected, got, self.line(min(self.last, len(self.text))))
 
 
 def words_of(text: bytes) -> list[str]:
     """The words of a raw list."""
-    return [(bare or quoted).decode("utf-8", "backslashreplace") for quoted, bare in _WORD.findall(text)]
+    return [
+        (bare or quoted).decode("utf-8", "backslashreplace") for quoted, bare in _WORD.findall(text)
+    ]
 
 
 def to_number(text: str) -> float | None:

@@ -37,8 +37,10 @@ def read(path: Path, evidence: Path | Mapping[int, int] | None = None) -> CRF:
         return crf.clamp(evidence)
     samples = read_evidence(evidence, crf.n_states)
     if len(samples) != 1:
-        raise ValueError(f"evidence: {os.fspath(evidence)} holds {len(samples)} samples, expected one; choose among "
-                         f"gmlearn.io.read_evidence(path) and give that mapping")
+        raise ValueError(
+            f"evidence: {os.fspath(evidence)} holds {len(samples)} samples, expected one; choose among "
+            f"gmlearn.io.read_evidence(path) and give that mapping"
+        )
     return crf.clamp(samples[0])
 
 
@@ -63,5 +65,7 @@ def _format_of(path: Path) -> FileFormat:
     fitting = [(len(e), f) for f in formats for e in f.extensions if name.lower().endswith(e)]
     if not fitting:
         known = sorted(e for f in formats for e in f.extensions)
-        raise ValueError(f"path: no file format for {name!r}; known extensions: {', '.join(known) or 'none'}")
+        raise ValueError(
+            f"path: no file format for {name!r}; known extensions: {', '.join(known) or 'none'}"
+        )
     return max(fitting, key=lambda pair: pair[0])[1]

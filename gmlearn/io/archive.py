@@ -19,5 +19,7 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
         raise FormatError(path, error.expected, error.got) from None
     for name, array in arrays.items():
         if array.dtype.kind == "f" and (np.isnan(array) | np.isneginf(array)).any():
-            raise FormatError(path, f"finite numbers or inf in the array {name[:60]!r}", "NaN or -inf")
+            raise FormatError(
+                path, f"finite numbers or inf in the array {name[:60]!r}", "NaN or -inf"
+            )
     return arrays

@@ -42,7 +42,9 @@ class FileFormat(ABC):
 
     def write(self, crf: CRF, path: Path, weights: Any = None) -> None:
         """Store `crf` at `path`, whole or not at all."""
-        raise ValueError(f"{os.fspath(path)}: the format {self.name!r} can be read but not written; use .uai or .npz")
+        raise ValueError(
+            f"{os.fspath(path)}: the format {self.name!r} can be read but not written; use .uai or .npz"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.extensions)})"

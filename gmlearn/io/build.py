@@ -37,7 +37,9 @@ class ModelBuilder:
         self.crf = CRF(n_states)
         self._fail = fail
         self._default_entries = 0
-        self._max_default_entries = max(MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER * n_characters)
+        self._max_default_entries = max(
+            MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER * n_characters
+        )
         self._scopes: dict[int, list[np.ndarray]] = {}
         self._tables: dict[int, list[np.ndarray]] = {}
         self._used: dict[int, list[int]] = {}  # which table each scope has
@@ -55,8 +57,10 @@ class ModelBuilder:
         """A flat table filled with one cost, if the model stays within bounds."""
         size = float(np.prod(shape, dtype=float))
         if self._default_entries + size > self._max_default_entries:
-            self._fail(f"at most {self._max_default_entries} table entries with a default cost",
-                       f"{self._default_entries + size:.4g}; such a table needs a block of its own kind")
+            self._fail(
+                f"at most {self._max_default_entries} table entries with a default cost",
+                f"{self._default_entries + size:.4g}; such a table needs a block of its own kind",
+            )
         self._default_entries += int(size)
         return np.full(int(size), default)
 
@@ -65,7 +69,7 @@ class ModelBuilder:
         arity, crf = len(scope), self.crf
         if arity < 2:  # constants are paid by whatever label variable 0 takes
             variable = int(scope[0]) if arity else 0
-            crf.unary[crf.offsets[variable]:crf.offsets[variable + 1]] += table
+            crf.unary[crf.offsets[variable] : crf.offsets[variable + 1]] += table
             return
         tables = self._tables.setdefault(arity, [])
         place = self._index.setdefault(id(table), len(tables))
@@ -77,7 +81,10 @@ class ModelBuilder:
     def finish(self) -> CRF:
         """The model."""
         for arity in sorted(self._scopes):
-            scopes, used = np.array(self._scopes[arity], np.int64), np.array(self._used[arity], np.int64)
+            scopes, used = (
+                np.array(self._scopes[arity], np.int64),
+                np.array(self._used[arity], np.int64),
+            )
             first = np.unique(used, return_index=True)[1]
             shaped = [t.reshape(self.shape(scopes[m])) for t, m in zip(self._tables[arity], first)]
             block = Table(scopes[first], shaped).take(used)

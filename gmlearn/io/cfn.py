@@ -56,7 +56,9 @@ def _read_problem(scanner: Scanner) -> tuple[float, float]:
     bounds = [w for w in words if w[:1] in ("<", ">")]
     number = to_number(bounds[0][1:]) if len(bounds) == 1 else None
     if number is None:
-        raise FormatError(scanner.file, 'one "mustbe" such as "<10.5"', repr(" ".join(words)[:60]), line)
+        raise FormatError(
+            scanner.file, 'one "mustbe" such as "<10.5"', repr(" ".join(words)[:60]), line
+        )
     sign = 1.0 if bounds[0][0] == "<" else -1.0
     bound = sign * number
     return sign, bound if bound > 0 else np.inf
@@ -83,23 +85,35 @@ def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[
             states.append(len(values))
             labels.append(_positions(values))
         else:
-            states.append(abs(int(domain.text)) if domain.is_integer else 0)  # -n is an interval of n values
+            states.append(
+                abs(int(domain.text)) if domain.is_integer else 0
+            )  # -n is an interval of n values
             labels.append({})
         if len(states) > MAX_STATES:
             scanner.fail(f"at most {MAX_STATES} variables", "more")
         if states[-1] < 1:
-            scanner.fail("a domain: a list of values, or how many there are", "none" if domain is None else repr(domain.text[:40]))
+            scanner.fail(
+                "a domain: a list of values, or how many there are",
+                "none" if domain is None else repr(domain.text[:40]),
+            )
         names.append(name)
     scanner.close("the end of the variables")
     given = [n for n in names if n is not None]
     if len(set(given)) != len(given) or not states:
-        scanner.fail("at least one variable, and different names", f"{len(names)} variables with {len(set(given))} names")
+        scanner.fail(
+            "at least one variable, and different names",
+            f"{len(names)} variables with {len(set(given))} names",
+        )
     return np.array(states, np.int64), _positions(names), labels
 
 
 def _positions(names: list) -> dict[str, int]:
     """Name -> position; -1 for a name that is also the number of another position."""
-    return {n: -1 if INTEGER.fullmatch(n) and n != str(i) else i for i, n in enumerate(names) if n is not None}
+    return {
+        n: -1 if INTEGER.fullmatch(n) and n != str(i) else i
+        for i, n in enumerate(names)
+        if n is not None
+    }
 
 
 def resolve(word: str, names: dict[str, int], n: int) -> int:
@@ -114,9 +128,21 @@ def resolve(word: str, names: dict[str, int], n: int) -> int:
 class _Functions:
     """The cost functions of a file: first all are read, then references are followed."""
 
-    def __init__(self, scanner: Scanner, builder: ModelBuilder, variables: dict[str, int], labels: list[dict[str, int]],
-                 sign: float, bound: float):
-        self.scanner, self.builder, self.variables, self.labels = scanner, builder, variables, labels
+    def __init__(
+        self,
+        scanner: Scanner,
+        builder: ModelBuilder,
+        variables: dict[str, int],
+        labels: list[dict[str, int]],
+        sign: float,
+        bound: float,
+    ):
+        self.scanner, self.builder, self.variables, self.labels = (
+            scanner,
+            builder,
+            variables,
+            labels,
+        )
         self.sign, self.bound = sign, bound
         self.scopes: list[np.ndarray] = []
         self.tables: list[np.ndarray | str] = []  # costs, or the name of the function that has them
@@ -127,9 +153,13 @@ class _Functions:
         scanner = self.scanner
         scanner.open("the functions")
         while not scanner.at_bracket(b"]}"):
-            name = None if scanner.at_bracket(b"[{") else scanner.word("the name of a function").text
+            name = (
+                None if scanner.at_bracket(b"[{") else scanner.word("the name of a function").text
+            )
             what = f"function {len(self.scopes) if name is None else repr(name)}"
-            if name is not None and self.named.setdefault(name, len(self.scopes)) != len(self.scopes):
+            if name is not None and self.named.setdefault(name, len(self.scopes)) != len(
+                self.scopes
+            ):
                 scanner.fail("different names of functions", f"{name[:40]!r} again")
             self._read_one(what)
         scanner.close("the end of the functions")
@@ -151,8 +181,11 @@ class _Functions:
                 if not scanner.at_bracket(b"[{"):
                     tag = scanner.word(f"costs of {what}").text
             if tag == "type":
-                scanner.fail(f"a table as {what}", f"the type {scanner.word('a type').text[:40]!r}; global and arithmetic "
-                                                   f"cost functions are not read")
+                scanner.fail(
+                    f"a table as {what}",
+                    f"the type {scanner.word('a type').text[:40]!r}; global and arithmetic "
+                    f"cost functions are not read",
+                )
             if tag not in ("costs", "defaultcost"):
                 scanner.fail(f'"costs" of {what}', repr(tag[:40]))
         shape = self.builder.shape(scope)
@@ -160,7 +193,11 @@ class _Functions:
             self.tables.append(scanner.word(f"the costs of {what}").text)
         else:
             listed = scanner.raw_list(f"the costs of {what}")
-            costs = self._dense(*listed, shape, what) if default is None else self._sparse(*listed, scope, shape, default, what)
+            costs = (
+                self._dense(*listed, shape, what)
+                if default is None
+                else self._sparse(*listed, scope, shape, default, what)
+            )
             table = self.sign * costs
             table[table >= self.bound] = np.inf
             self.tables.append(table)
@@ -172,40 +209,69 @@ class _Functions:
         n_vars = self.builder.crf.n_vars
         scope = [resolve(word, self.variables, n_vars) for word in words]
         if -1 in scope:
-            raise FormatError(self.scanner.file, f"variables in the scope of {what}, by name or as numbers in 0..{n_vars - 1}",
-                              repr(words[scope.index(-1)][:40]), line)
+            raise FormatError(
+                self.scanner.file,
+                f"variables in the scope of {what}, by name or as numbers in 0..{n_vars - 1}",
+                repr(words[scope.index(-1)][:40]),
+                line,
+            )
         return np.array(scope, np.int64)
 
     def _dense(self, text: bytes, line: int, shape: tuple[int, ...], what: str) -> np.ndarray:
         tokens = Tokens(self.scanner.file, text.translate(_TO_BLANKS), line)
         size = np.prod(shape, dtype=float)
         if size > tokens.left():  # also keeps a product of any length out of int()
-            tokens.fail(f"{size:.15g} costs of {what}", f"a list with room for at most {tokens.left()}", index=0)
+            tokens.fail(
+                f"{size:.15g} costs of {what}",
+                f"a list with room for at most {tokens.left()}",
+                index=0,
+            )
         table = tokens.numbers(int(size), f"costs of {what}")
         tokens.end(f"the end of the {int(size)} costs of {what}")
         return table
 
-    def _sparse(self, text: bytes, line: int, scope: np.ndarray, shape: tuple[int, ...], default: float, what: str) -> np.ndarray:
+    def _sparse(
+        self,
+        text: bytes,
+        line: int,
+        scope: np.ndarray,
+        shape: tuple[int, ...],
+        default: float,
+        what: str,
+    ) -> np.ndarray:
         words, width = words_of(text), len(shape) + 1
         if len(words) % width:
-            raise FormatError(self.scanner.file, f"{width - 1} labels and a cost in each tuple of {what}",
-                              f"{len(words)} words in all", line)
-        table, where = self.builder.default_table(shape, default), np.zeros(len(words) // width, np.int64)
+            raise FormatError(
+                self.scanner.file,
+                f"{width - 1} labels and a cost in each tuple of {what}",
+                f"{len(words)} words in all",
+                line,
+            )
+        table, where = (
+            self.builder.default_table(shape, default),
+            np.zeros(len(words) // width, np.int64),
+        )
         for column, (variable, n) in enumerate(zip(scope.tolist(), shape)):
             names = self.labels[variable]
             found = [resolve(word, names, n) for word in words[column::width]]
             if -1 in found:
-                raise FormatError(self.scanner.file, f"labels of variable {variable} in {what}, by name or in 0..{n - 1}",
-                                  repr(words[column::width][found.index(-1)][:40]), line)
+                raise FormatError(
+                    self.scanner.file,
+                    f"labels of variable {variable} in {what}, by name or in 0..{n - 1}",
+                    repr(words[column::width][found.index(-1)][:40]),
+                    line,
+                )
             where = where * n + np.array(found, np.int64)
-        numbers = [to_number(word) for word in words[width - 1::width]]
+        numbers = [to_number(word) for word in words[width - 1 :: width]]
         if None in numbers:
-            bad = words[width - 1::width][numbers.index(None)]
+            bad = words[width - 1 :: width][numbers.index(None)]
             raise FormatError(self.scanner.file, f"costs of {what}: numbers", repr(bad[:40]), line)
         costs = np.array(numbers, float)
         table[where] = costs
         if (table[where] != costs).any():
-            raise FormatError(self.scanner.file, f"one cost for each tuple of {what}", "two for one of them", line)
+            raise FormatError(
+                self.scanner.file, f"one cost for each tuple of {what}", "two for one of them", line
+            )
         return table
 
     def add_all(self) -> None:
@@ -214,10 +280,17 @@ class _Functions:
             target, seen = function, {function}
             while isinstance(name := self.tables[target], str):
                 target = self.named.get(name, -1)
-                same = target >= 0 and self.builder.shape(self.scopes[target]) == self.builder.shape(scope)
+                same = target >= 0 and self.builder.shape(
+                    self.scopes[target]
+                ) == self.builder.shape(scope)
                 if not same or target in seen:
-                    raise FormatError(self.scanner.file, f"costs, or another function over {self.builder.shape(scope)} states "
-                                      f"that has them", repr(name[:40]), self.lines[function])
+                    raise FormatError(
+                        self.scanner.file,
+                        f"costs, or another function over {self.builder.shape(scope)} states "
+                        f"that has them",
+                        repr(name[:40]),
+                        self.lines[function],
+                    )
                 seen.add(target)
             for member in seen:  # so that a long chain of references is walked once
                 self.tables[member] = name

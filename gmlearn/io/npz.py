@@ -47,7 +47,11 @@ class Npz(FileFormat):
 def pack_model(crf: CRF, path: Path, weights: Any = None) -> dict[str, np.ndarray]:
     """The arrays of a model as they are stored in the file `path`."""
     header: State = {"format": FORMAT, "version": VERSION, "blocks": [], "weights": None}
-    arrays = {"n_states": crf.n_states, "unary": crf.unary, "constant": np.array([float(crf.constant)])}
+    arrays = {
+        "n_states": crf.n_states,
+        "unary": crf.unary,
+        "constant": np.array([float(crf.constant)]),
+    }
     for i, block in enumerate(crf.blocks):
         values, own = _split(block, _state_of(block, path))
         arrays.update({f"block{i}.{name}": array for name, array in own.items()})
@@ -71,10 +75,16 @@ def read_weights(path: Path) -> dict[str, np.ndarray] | None:
 def _state_of(block: Block, path: Path) -> State:
     """What the block asks to be stored: its own `state()`, or all attributes but those that binding restores."""
     if registry.get("potential", block.name) is not type(block):
-        raise ValueError(f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
-                         f"{type(block).__name__}; register the block's class (gmlearn.register) before writing")
+        raise ValueError(
+            f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
+            f"{type(block).__name__}; register the block's class (gmlearn.register) before writing"
+        )
     own = getattr(block, "state", None)
-    return dict(own()) if callable(own) else {k: v for k, v in vars(block).items() if k not in ("states", "n_labels")}
+    return (
+        dict(own())
+        if callable(own)
+        else {k: v for k, v in vars(block).items() if k not in ("states", "n_labels")}
+    )
 
 
 def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
@@ -89,8 +99,10 @@ def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
         elif isinstance(value, (np.bool_, numbers.Integral, numbers.Real)):
             values[name] = value.item() if isinstance(value, np.generic) else value
         else:
-            raise ValueError(f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays of numbers, numbers, "
-                             f"strings, bools and None are stored. Give the class state() and from_state(dict).")
+            raise ValueError(
+                f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays of numbers, numbers, "
+                f"strings, bools and None are stored. Give the class state() and from_state(dict)."
+            )
     return values, arrays
 
 
@@ -102,7 +114,9 @@ def _read_all(path: Path) -> tuple[CRF, dict[str, np.ndarray] | None]:
     return unpack_model(path, read_archive(path))
 
 
-def unpack_model(path: Path, arrays: dict[str, np.ndarray]) -> tuple[CRF, dict[str, np.ndarray] | None]:
+def unpack_model(
+    path: Path, arrays: dict[str, np.ndarray]
+) -> tuple[CRF, dict[str, np.ndarray] | None]:
     """The model and its weights in the arrays of an archive, all of which must belong to one of them."""
     header = _read_header(path, arrays)
     crf = _read_variables(path, arrays)
@@ -110,7 +124,9 @@ def unpack_model(path: Path, arrays: dict[str, np.ndarray]) -> tuple[CRF, dict[s
         _read_block(path, crf, i, described, arrays)
     weights = _take_weights(path, crf, header, arrays)
     if arrays:
-        raise FormatError(path, "no array beyond those of the header", repr(next(iter(arrays))[:60]))
+        raise FormatError(
+            path, "no array beyond those of the header", repr(next(iter(arrays))[:60])
+        )
     return crf, weights
 
 
@@ -121,12 +137,17 @@ def _read_header(path: Path, arrays: dict[str, np.ndarray]) -> State:
     try:
         header = json.loads(raw.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise FormatError(path, "JSON in the header", f"{type(error).__name__}: {str(error)[:80]}") from None
+        raise FormatError(
+            path, "JSON in the header", f"{type(error).__name__}: {str(error)[:80]}"
+        ) from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise FormatError(path, f"the format {FORMAT!r}", str(header)[:60])
     if header.get("version") != VERSION:
-        raise FormatError(path, f"version {VERSION} of {FORMAT}",
-                          f"version {str(header.get('version'))[:40]}; a newer gmlearn may have written it")
+        raise FormatError(
+            path,
+            f"version {VERSION} of {FORMAT}",
+            f"version {str(header.get('version'))[:40]}; a newer gmlearn may have written it",
+        )
     weights = header.setdefault("weights", False)
     if not isinstance(header.get("blocks"), list) or not (weights is None or _strings(weights)):
         raise FormatError(path, 'lists "blocks" and "weights" in the header', str(header)[:60])
@@ -134,10 +155,15 @@ def _read_header(path: Path, arrays: dict[str, np.ndarray]) -> State:
 
 
 def _read_variables(path: Path, arrays: dict[str, np.ndarray]) -> CRF:
-    states, unary = _vector(path, arrays, "n_states", np.int64), _vector(path, arrays, "unary", np.float64)
+    states, unary = (
+        _vector(path, arrays, "n_states", np.int64),
+        _vector(path, arrays, "unary", np.float64),
+    )
     # Every number is compared before the sum, which could wrap around.
     if (states < 1).any() or (states > unary.size).any() or int(states.sum()) != unary.size:
-        raise FormatError(path, "one entry of unary for each state", f"{unary.size} for {states.size} variables")
+        raise FormatError(
+            path, "one entry of unary for each state", f"{unary.size} for {states.size} variables"
+        )
     constant = _vector(path, arrays, "constant", np.float64)
     if constant.shape != (1,) or not np.isfinite(constant[0]):
         raise FormatError(path, "one finite constant", f"{constant.tolist()[:3]}")
@@ -149,58 +175,112 @@ def _read_variables(path: Path, arrays: dict[str, np.ndarray]) -> CRF:
 def _vector(path: Path, arrays: dict[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
     array = arrays.pop(name, None)
     if array is None or array.dtype != dtype or array.ndim != 1:
-        raise FormatError(path, f"{name}, one dimension of {np.dtype(dtype)}",
-                          "none" if array is None else f"shape {array.shape} of {array.dtype}")
+        raise FormatError(
+            path,
+            f"{name}, one dimension of {np.dtype(dtype)}",
+            "none" if array is None else f"shape {array.shape} of {array.dtype}",
+        )
     return array
 
 
-def _read_block(path: Path, crf: CRF, i: int, described: Any, arrays: dict[str, np.ndarray]) -> None:
+def _read_block(
+    path: Path, crf: CRF, i: int, described: Any, arrays: dict[str, np.ndarray]
+) -> None:
     """Rebuild block `i`, add it to the model and try it out."""
-    if not (isinstance(described, dict) and isinstance(described.get("potential"), str)
-            and isinstance(described.get("values"), dict) and _strings(described.get("arrays"))):
-        raise FormatError(path, f'"potential", "values" and "arrays" of block {i}', str(described)[:60])
+    if not (
+        isinstance(described, dict)
+        and isinstance(described.get("potential"), str)
+        and isinstance(described.get("values"), dict)
+        and _strings(described.get("arrays"))
+    ):
+        raise FormatError(
+            path, f'"potential", "values" and "arrays" of block {i}', str(described)[:60]
+        )
     kind = registry.get("potential", described["potential"])
     state = dict(described["values"])
     for name, value in state.items():
-        if not (value is None or isinstance(value, (bool, int, float, str))) or value != value or value == -np.inf:
-            raise FormatError(path, f"a number, string, bool or null as {name[:40]!r} of block {i}", str(value)[:40])
+        if (
+            not (value is None or isinstance(value, (bool, int, float, str)))
+            or value != value
+            or value == -np.inf
+        ):
+            raise FormatError(
+                path,
+                f"a number, string, bool or null as {name[:40]!r} of block {i}",
+                str(value)[:40],
+            )
     for name in described["arrays"]:
         array = arrays.pop(f"block{i}.{name}", None)
         if array is None or name in state:
-            raise FormatError(path, f"one array {name[:40]!r} of block {i}", "none" if array is None else "a value of that name")
+            raise FormatError(
+                path,
+                f"one array {name[:40]!r} of block {i}",
+                "none" if array is None else "a value of that name",
+            )
         state[name] = array
     try:
-        block = kind.from_state(state) if hasattr(kind, "from_state") else _from_attributes(kind, state)
+        block = (
+            kind.from_state(state) if hasattr(kind, "from_state") else _from_attributes(kind, state)
+        )
         _try_out(crf.add(block))
-    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
-        raise FormatError(path, f"a sound block {i}, {described['potential'][:40]!r}",
-                          f"{type(error).__name__}: {str(error)[:200]}") from None
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
+        raise FormatError(
+            path,
+            f"a sound block {i}, {described['potential'][:40]!r}",
+            f"{type(error).__name__}: {str(error)[:200]}",
+        ) from None
 
 
 def _from_attributes(kind: type[Block], state: State) -> Block:
     """A block with these attributes, its arrays of the right lengths."""
     block = kind.__new__(kind)
     for name, value in state.items():
-        inherited = inspect.getattr_static(kind, name, None)  # a default is fine, a method or property is not
-        if not name.isidentifier() or hasattr(Block, name) or name == "states" or not (
-                inherited is None or isinstance(inherited, (bool, int, float, str))):
+        inherited = inspect.getattr_static(
+            kind, name, None
+        )  # a default is fine, a method or property is not
+        if (
+            not name.isidentifier()
+            or hasattr(Block, name)
+            or name == "states"
+            or not (inherited is None or isinstance(inherited, (bool, int, float, str)))
+        ):
             raise ValueError(f"{name!r} cannot be an attribute of {kind.__name__}")
         setattr(block, name, value)
     block.states = None  # type: ignore[assignment]
     ragged = isinstance(block, RaggedBlock)
     for name in ("_members", "_indptr") if ragged else ("variables",):
         array = state.get(name)
-        if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != (1 if ragged else 2):
-            raise ValueError(f"{name}: expected an int64 array of {1 if ragged else 2} dimension(s)")
+        if (
+            not isinstance(array, np.ndarray)
+            or array.dtype != np.int64
+            or array.ndim != (1 if ragged else 2)
+        ):
+            raise ValueError(
+                f"{name}: expected an int64 array of {1 if ragged else 2} dimension(s)"
+            )
     if isinstance(block, RaggedBlock):
         ends = block.indptr
-        if len(ends) < 1 or ends[0] != 0 or (np.diff(ends) < 1).any() or ends[-1] != len(block.members):
+        if (
+            len(ends) < 1
+            or ends[0] != 0
+            or (np.diff(ends) < 1).any()
+            or ends[-1] != len(block.members)
+        ):
             raise ValueError("_indptr: expected increasing numbers from 0 to the number of members")
     lengths = {name: len(block) for name in kind.per_clique}
     lengths.update({name: len(block.members) for name in getattr(kind, "per_member", ())})
     for name, length in lengths.items():
         value = state.get(name, False)
-        if value is not None and (not isinstance(value, np.ndarray) or value.ndim < 1 or len(value) != length):
+        if value is not None and (
+            not isinstance(value, np.ndarray) or value.ndim < 1 or len(value) != length
+        ):
             raise ValueError(f"{name}: expected an array with a leading {length}")
     return block
 
@@ -222,7 +302,11 @@ def _try_out(block: Block) -> None:
     for x in (np.zeros_like(last), last):
         with np.errstate(all="ignore"):
             energy = block.energy(x, weights)
-        if not isinstance(energy, np.ndarray) or energy.shape != (len(block),) or np.isnan(energy).any():
+        if (
+            not isinstance(energy, np.ndarray)
+            or energy.shape != (len(block),)
+            or np.isnan(energy).any()
+        ):
             raise ValueError("energies are not one number for each clique")
 
 
@@ -236,7 +320,9 @@ def _check_table(block: Table) -> None:
         raise ValueError("start: a table reaches beyond the values")
 
 
-def _take_weights(path: Path, crf: CRF, header: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+def _take_weights(
+    path: Path, crf: CRF, header: State, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray] | None:
     names = header["weights"]
     if names is None:
         return None

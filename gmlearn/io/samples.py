@@ -19,7 +19,9 @@ def write_sample(sample: Sample, path: Path) -> None:
     """
     checked = check_sample(0, sample)
     if checked.loss is not None or checked.completion is not None:
-        raise ValueError(f"sample: {os.fspath(path)} cannot hold the sample's own {'loss' if checked.loss else 'completion'}")
+        raise ValueError(
+            f"sample: {os.fspath(path)} cannot hold the sample's own {'loss' if checked.loss else 'completion'}"
+        )
     arrays = pack_model(checked.crf, path)
     arrays["sample.labels"], arrays["sample.weight"] = checked.labels, np.array([checked.weight])
     if checked.hidden is not None:
@@ -33,9 +35,14 @@ def read_sample(path: Path) -> Sample:
     own = {name: arrays.pop(f"sample.{name}", None) for name in ("labels", "weight", "hidden")}
     labels, weight, hidden = own["labels"], own["weight"], own["hidden"]
     if labels is None or labels.dtype != np.int64 or weight is None or weight.shape != (1,):
-        raise FormatError(path, "a training sample, with labels and a weight", "a file without them")
+        raise FormatError(
+            path, "a training sample, with labels and a weight", "a file without them"
+        )
     crf, _ = unpack_model(path, arrays)
     try:
-        return check_sample(0, Sample(crf, labels, None if hidden is None else hidden.astype(bool), float(weight[0])))
+        return check_sample(
+            0,
+            Sample(crf, labels, None if hidden is None else hidden.astype(bool), float(weight[0])),
+        )
     except ValueError as error:
         raise FormatError(path, "labels that fit the model", str(error)[:200]) from None

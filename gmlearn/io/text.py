@@ -37,7 +37,9 @@ def read_text(path: Path) -> bytes:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(path, "a complete gzip archive", f"a damaged one ({error})") from None
     if len(text) > limit:
-        raise FormatError(path, f"at most {limit} bytes{' after decompression' if compressed else ''}", "more")
+        raise FormatError(
+            path, f"at most {limit} bytes{' after decompression' if compressed else ''}", "more"
+        )
     return text
 
 
@@ -56,7 +58,9 @@ class Tokens:
         self.file, self.text, self.first_line = file, text, first_line
         self._items: list[bytes] = []
         self._next = self._stop = 0
-        self._pieces: list[tuple[int, int]] = []  # (index of the first token, offset) of every chunk so far
+        self._pieces: list[
+            tuple[int, int]
+        ] = []  # (index of the first token, offset) of every chunk so far
 
     # ------------------------------------------------------------------ reading
 
@@ -85,14 +89,20 @@ class Tokens:
     def numbers(self, n: int, expected: str) -> np.ndarray:
         """The next `n` tokens as finite floats (n,)."""
         if n > self.left():
-            room = f"a file with room for at most {self.left()} more" if self._more() else "the end of the file"
+            room = (
+                f"a file with room for at most {self.left()} more"
+                if self._more()
+                else "the end of the file"
+            )
             self.fail(f"{n} {expected}", room, index=self.index)
         values, first, filled = np.empty(n), self.index, 0
         while filled < n:
             if not self._more():
-                self.fail(f"{n} {expected}", f"the end of the file after {filled}", index=self.index)
-            part = self._items[self._next:self._next + n - filled]
-            values[filled:filled + len(part)] = self._floats(part, expected)
+                self.fail(
+                    f"{n} {expected}", f"the end of the file after {filled}", index=self.index
+                )
+            part = self._items[self._next : self._next + n - filled]
+            values[filled : filled + len(part)] = self._floats(part, expected)
             filled += len(part)
             self._next += len(part)
         finite = np.isfinite(values)
@@ -100,16 +110,23 @@ class Tokens:
             self.fail(f"{expected}: finite numbers", index=first + int(np.argmin(finite)))
         return values
 
-    def whole(self, n: int, expected: str, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+    def whole(
+        self, n: int, expected: str, low: float = -np.inf, high: float = np.inf
+    ) -> np.ndarray:
         """The next `n` tokens as whole numbers in low..high, as floats (n,)."""
         first = self.index
         values = self.numbers(n, expected)
         wrong = (values != np.floor(values)) | (values < low) | (values > high)
         if wrong.any():
-            self.fail(f"{expected}: whole numbers{_range_text(low, high)}", index=first + int(np.argmax(wrong)))
+            self.fail(
+                f"{expected}: whole numbers{_range_text(low, high)}",
+                index=first + int(np.argmax(wrong)),
+            )
         return values
 
-    def integers(self, n: int, expected: str, low: float = -(2.0**53), high: float = 2.0**53) -> np.ndarray:
+    def integers(
+        self, n: int, expected: str, low: float = -(2.0**53), high: float = 2.0**53
+    ) -> np.ndarray:
         """The next `n` tokens as integers in low..high, int64 (n,)."""
         return self.whole(n, expected, low, high).astype(np.int64)
 
@@ -125,14 +142,20 @@ class Tokens:
         """Raise a `FormatError` about token `index`, by default the last one read."""
         token, line = self._locate(self.index - 1 if index is None else index)
         if got is None:
-            got = "the end of the file" if token is None else repr(token[:40].decode("utf-8", "backslashreplace"))
+            got = (
+                "the end of the file"
+                if token is None
+                else repr(token[:40].decode("utf-8", "backslashreplace"))
+            )
         raise FormatError(self.file, expected, got, line)
 
     def _locate(self, index: int) -> tuple[bytes | None, int]:
         """Token number `index` and its line; None beyond the end."""
         position = None
         if self._pieces and index >= 0:
-            first, offset = self._pieces[bisect_right(self._pieces, index, key=lambda piece: piece[0]) - 1]
+            first, offset = self._pieces[
+                bisect_right(self._pieces, index, key=lambda piece: piece[0]) - 1
+            ]
             position = next(islice(_TOKEN.finditer(self.text, offset), index - first, None), None)
         end = len(self.text) if position is None else position.start()
         line = self.first_line + self.text.count(b"\n", 0, end)
@@ -154,7 +177,7 @@ class Tokens:
             first, start = self.index, self._stop
             space = _SPACE.search(self.text, min(start + CHUNK_BYTES, len(self.text)))
             self._stop = len(self.text) if space is None else space.end()
-            self._items, self._next = self.text[start:self._stop].split(), 0
+            self._items, self._next = self.text[start : self._stop].split(), 0
             self._pieces.append((first, start))
         return True
 
@@ -165,7 +188,11 @@ class Tokens:
             bad = next(i for i, token in enumerate(part) if not _is_number(token))
         else:
             # Python reads 1_000 as a number; no file format does.
-            underscores = [i for i, token in enumerate(part) if b"_" in token] if b"_" in b"".join(part) else []
+            underscores = (
+                [i for i, token in enumerate(part) if b"_" in token]
+                if b"_" in b"".join(part)
+                else []
+            )
             if not underscores:
                 return values
             bad = underscores[0]

@@ -41,12 +41,16 @@ class Uai(FileFormat):
         for factor, (scope, shape) in enumerate(_scopes(tokens, builder)):
             size = np.prod(shape, dtype=float)
             if tokens.integer(f"the number of entries of factor {factor}") != size:
-                tokens.fail(f"{size:.15g} entries in factor {factor} over the variables {scope.tolist()[:8]}")
+                tokens.fail(
+                    f"{size:.15g} entries in factor {factor} over the variables {scope.tolist()[:8]}"
+                )
             first = tokens.index
             values = tokens.numbers(int(size), f"values of factor {factor}")
             negative = values < 0
             if negative.any():
-                tokens.fail(f"values of factor {factor}, at least 0", index=first + int(np.argmax(negative)))
+                tokens.fail(
+                    f"values of factor {factor}, at least 0", index=first + int(np.argmax(negative))
+                )
             with np.errstate(divide="ignore"):
                 builder.add(scope, -np.log(values))
         tokens.end("the end of the file after the last factor")
@@ -54,15 +58,28 @@ class Uai(FileFormat):
 
     def write(self, crf: CRF, path: Path, weights: object = None) -> None:
         if crf.n_vars == 0:
-            raise ValueError(f"{os.fspath(path)}: a UAI file needs at least one variable, the model has none; use .npz")
+            raise ValueError(
+                f"{os.fspath(path)}: a UAI file needs at least one variable, the model has none; use .npz"
+            )
         factors = list(_factors(crf, crf.check_weights(weights)))
-        lines = ["MARKOV", str(crf.n_vars), " ".join(map(str, crf.n_states.tolist())), str(len(factors))]
+        lines = [
+            "MARKOV",
+            str(crf.n_vars),
+            " ".join(map(str, crf.n_states.tolist())),
+            str(len(factors)),
+        ]
         lines += [" ".join(map(str, [len(scope), *scope])) for scope, _ in factors]
         for scope, energies in factors:
-            lines += ["", str(energies.size), " ".join(map(repr, _values(path, scope, energies).tolist()))]
+            lines += [
+                "",
+                str(energies.size),
+                " ".join(map(repr, _values(path, scope, energies).tolist())),
+            ]
         text = ("\n".join(lines) + "\n").encode()
         with atomic_write(path) as stream:
-            stream.write(gzip.compress(text, mtime=0) if os.fspath(path).lower().endswith(".gz") else text)
+            stream.write(
+                gzip.compress(text, mtime=0) if os.fspath(path).lower().endswith(".gz") else text
+            )
 
 
 def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[tuple[np.ndarray, tuple[int, ...]]]:
@@ -83,9 +100,9 @@ def _factors(crf: CRF, w: dict[str, np.ndarray]) -> Iterator[tuple[list[int], np
     """Scopes and energies of a model: the costs of each variable, then the cliques."""
     costs = crf.unary_costs(w)
     if crf.n_vars:  # the format has no place for a constant: the first variable carries it
-        costs[:crf.offsets[1]] += crf.constant
+        costs[: crf.offsets[1]] += crf.constant
     for v in range(crf.n_vars):
-        own = costs[crf.offsets[v]:crf.offsets[v + 1]]
+        own = costs[crf.offsets[v] : crf.offsets[v + 1]]
         if own.any():
             yield [v], own
     for block in crf.clique_blocks:
@@ -98,7 +115,9 @@ def _is_pairwise(block: Block) -> bool:
 
 def _pairs(block: Block, w: dict[str, np.ndarray]) -> Iterator[tuple[list[int], np.ndarray]]:
     form = block.pairwise(w)
-    for m, (scope, (rows, columns)) in enumerate(zip(block.variables.tolist(), block.states.tolist())):  # type: ignore[union-attr]
+    for m, (scope, (rows, columns)) in enumerate(
+        zip(block.variables.tolist(), block.states.tolist())
+    ):  # type: ignore[union-attr]
         where = form.start[m] + np.arange(rows)[:, None] * form.stride[m] + np.arange(columns)
         yield scope, form.scale[m] * form.values[where]
 
@@ -106,16 +125,21 @@ def _pairs(block: Block, w: dict[str, np.ndarray]) -> Iterator[tuple[list[int], 
 def _cliques(block: Block, w: dict[str, np.ndarray]) -> Iterator[tuple[list[int], np.ndarray]]:
     for m in range(len(block)):
         clique = block.take([m])
-        yield clique.members.tolist(), clique.table(w)[0][tuple(map(slice, clique.member_states.tolist()))]
+        yield (
+            clique.members.tolist(),
+            clique.table(w)[0][tuple(map(slice, clique.member_states.tolist()))],
+        )
 
 
 def _values(path: Path, scope: list[int], energies: np.ndarray) -> np.ndarray:
     """exp(-E) (entries,), or an error if a cost is lost in it."""
     lost = ~(np.abs(energies) <= MAX_ENERGY) & ~np.isposinf(energies)
     if lost.any():
-        raise ValueError(f"{os.fspath(path)}: the factor over the variables {scope[:8]} has the cost "
-                         f"{float(energies[lost][0])!r}, but a UAI file holds exp(-cost) and keeps only costs in "
-                         f"-{MAX_ENERGY:g}..{MAX_ENERGY:g} and inf; scale the model, or write it as .npz")
+        raise ValueError(
+            f"{os.fspath(path)}: the factor over the variables {scope[:8]} has the cost "
+            f"{float(energies[lost][0])!r}, but a UAI file holds exp(-cost) and keeps only costs in "
+            f"-{MAX_ENERGY:g}..{MAX_ENERGY:g} and inf; scale the model, or write it as .npz"
+        )
     return np.exp(-energies).ravel()
 
 
@@ -135,19 +159,26 @@ def read_evidence(path: Path, n_states: np.ndarray | None = None) -> list[dict[i
         return [_sample(tokens, count, n_states)]
     if count > tokens.left():
         tokens.fail("a number of observed variables, or of samples, that the file has room for")
-    samples = [_sample(tokens, tokens.integer("the number of observed variables", low=0), n_states) for _ in range(count)]
+    samples = [
+        _sample(tokens, tokens.integer("the number of observed variables", low=0), n_states)
+        for _ in range(count)
+    ]
     tokens.end("the end of the file after the last sample")
     return samples
 
 
 def _sample(tokens: Tokens, count: int, n_states: np.ndarray | None) -> dict[int, int]:
     first, sample = tokens.index, dict[int, int]()
-    pairs = tokens.integers(2 * count, "numbers, a variable and its label in turn", low=0).reshape(-1, 2)
+    pairs = tokens.integers(2 * count, "numbers, a variable and its label in turn", low=0).reshape(
+        -1, 2
+    )
     for i, (variable, label) in enumerate(pairs.tolist()):
         if n_states is not None and variable >= len(n_states):
             tokens.fail(f"a variable in 0..{len(n_states) - 1}", index=first + 2 * i)
         n_labels = math.inf if n_states is None else int(n_states[variable])
         if label >= n_labels or sample.setdefault(variable, label) != label:
-            tokens.fail(f"one label of variable {variable}, which has {n_labels} states", index=first + 2 * i + 1)
+            tokens.fail(
+                f"one label of variable {variable}, which has {n_labels} states",
+                index=first + 2 * i + 1,
+            )
     return sample
-

@@ -33,7 +33,9 @@ class Wcsp(FileFormat):
         if not states.all():
             tokens.fail("numbers of states, not 0", index=5 + int(np.flatnonzero(states == 0)[0]))
         builder = ModelBuilder(states, tokens.fail, len(tokens.text))
-        if 3 * n_functions > tokens.left():  # each has at least its arity, its default cost and the number of tuples
+        if (
+            3 * n_functions > tokens.left()
+        ):  # each has at least its arity, its default cost and the number of tuples
             tokens.fail("a number of cost functions that the file has room for", str(n_functions))
         shared: list[tuple[tuple[int, ...], np.ndarray]] = []
         for function in range(n_functions):
@@ -42,8 +44,13 @@ class Wcsp(FileFormat):
         return builder.finish()
 
 
-def _read_function(tokens: Tokens, builder: ModelBuilder, shared: list[tuple[tuple[int, ...], np.ndarray]], bound: float,
-                   what: str) -> None:
+def _read_function(
+    tokens: Tokens,
+    builder: ModelBuilder,
+    shared: list[tuple[tuple[int, ...], np.ndarray]],
+    bound: float,
+    what: str,
+) -> None:
     """Read one cost function into `builder`."""
     n_vars = builder.crf.n_vars
     arity = tokens.integer(f"the arity of {what}", -n_vars, n_vars)
@@ -52,11 +59,16 @@ def _read_function(tokens: Tokens, builder: ModelBuilder, shared: list[tuple[tup
     default = float(tokens.integer(f"the default cost of {what}", low=-1))
     if default < 0:
         keyword = tokens.word(f"the keyword of {what}")
-        tokens.fail(f"a table as {what}", f"the keyword {keyword[:40]!r}; global and arithmetic cost functions are not read")
+        tokens.fail(
+            f"a table as {what}",
+            f"the keyword {keyword[:40]!r}; global and arithmetic cost functions are not read",
+        )
     n_tuples = tokens.integer(f"the number of tuples of {what}")
     if n_tuples < 0:
         if arity < 0 or -n_tuples > len(shared) or shared[-n_tuples - 1][0] != shape:
-            tokens.fail(f"an earlier reusable cost function of shape {shape} for {what} ({len(shared)} so far)")
+            tokens.fail(
+                f"an earlier reusable cost function of shape {shape} for {what} ({len(shared)} so far)"
+            )
         table = shared[-n_tuples - 1][1]
     else:
         table = builder.default_table(shape, default)
@@ -67,18 +79,30 @@ def _read_function(tokens: Tokens, builder: ModelBuilder, shared: list[tuple[tup
     builder.add(scope, table)
 
 
-def _fill(tokens: Tokens, table: np.ndarray, shape: tuple[int, ...], n_tuples: int, what: str) -> None:
+def _fill(
+    tokens: Tokens, table: np.ndarray, shape: tuple[int, ...], n_tuples: int, what: str
+) -> None:
     """Enter the listed tuples into a flat table."""
     width, first = len(shape) + 1, tokens.index
-    rows = tokens.whole(n_tuples * width, f"numbers in {n_tuples} tuples of {what}", low=0).reshape(n_tuples, width)
+    rows = tokens.whole(n_tuples * width, f"numbers in {n_tuples} tuples of {what}", low=0).reshape(
+        n_tuples, width
+    )
     wrong = np.argwhere(rows[:, :-1] >= np.array(shape, float))
     if wrong.size:
         row, column = map(int, wrong[0])
-        tokens.fail(f"a label in 0..{shape[column] - 1} in {what}", index=first + row * width + column)
-    where = np.ravel_multi_index(tuple(rows[:, :-1].T.astype(np.int64)), shape) if shape else np.zeros(n_tuples, np.int64)
+        tokens.fail(
+            f"a label in 0..{shape[column] - 1} in {what}", index=first + row * width + column
+        )
+    where = (
+        np.ravel_multi_index(tuple(rows[:, :-1].T.astype(np.int64)), shape)
+        if shape
+        else np.zeros(n_tuples, np.int64)
+    )
     table[where] = rows[:, -1]
     twice = np.flatnonzero(table[where] != rows[:, -1])
     if twice.size:
         row = int(twice[0])
         labels = rows[row, :-1].astype(int).tolist()
-        tokens.fail(f"one cost for each tuple of {what}", f"two for {labels}", index=first + row * width)
+        tokens.fail(
+            f"one cost for each tuple of {what}", f"two for {labels}", index=first + row * width
+        )

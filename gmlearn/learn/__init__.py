@@ -21,6 +21,29 @@ from gmlearn.learn.prior import (
 from gmlearn.learn.sample import LazySamples, Sample
 from gmlearn.learn.trainer import Trainer, TrainingOptions, build_objective, train
 
-__all__ = ["L1", "L2", "Box", "ConvexSet", "ElasticNet", "Fixed", "GroupL2", "LazySamples", "NoRegularizer", "NonNegative",
-           "Objective", "Optimizer", "PassReport", "Projection", "Regularizer", "Sample", "Simplex", "TrainedModel", "Trainer",
-           "TrainingHistory", "TrainingOptions", "build_objective", "load", "train"]
+__all__ = [
+    "L1",
+    "L2",
+    "Box",
+    "ConvexSet",
+    "ElasticNet",
+    "Fixed",
+    "GroupL2",
+    "LazySamples",
+    "NoRegularizer",
+    "NonNegative",
+    "Objective",
+    "Optimizer",
+    "PassReport",
+    "Projection",
+    "Regularizer",
+    "Sample",
+    "Simplex",
+    "TrainedModel",
+    "Trainer",
+    "TrainingHistory",
+    "TrainingOptions",
+    "build_objective",
+    "load",
+    "train",
+]

@@ -51,12 +51,29 @@ def gaps_and_shares(indptr, slots, where, loose, y, ind, theta, advantage, prox,
         gaps[:], spreads[:] = gaps.sum(), spreads.sum()
     for m in range(n):
         share = 1.0 if spreads[m] <= gaps[m] else max(gaps[m], 0.0) / max(spreads[m], 1e-300)
-        shares[m] = share if share >= 1e-7 else 0.0  # no denormal numbers: they are a hundred times slower
+        shares[m] = (
+            share if share >= 1e-7 else 0.0
+        )  # no denormal numbers: they are a hundred times slower
     return shares
 
 
 @numba.njit(cache=True, nogil=True)
-def joint_direction(indptr, slots, members, where, copies, fixed_unary, y, ind, shares, lam, clique, features, fixed, vertex_fixed):
+def joint_direction(
+    indptr,
+    slots,
+    members,
+    where,
+    copies,
+    fixed_unary,
+    y,
+    ind,
+    shares,
+    lam,
+    clique,
+    features,
+    fixed,
+    vertex_fixed,
+):
     """The direction of a batch in which every slave goes its share.
 
     Returns its mean (n_coords,), the change of the clique features (P,), the change of the costs at fixed weights, and the squared
@@ -86,7 +103,21 @@ def joint_direction(indptr, slots, members, where, copies, fixed_unary, y, ind, 
 
 
 @numba.njit(cache=True, nogil=True)
-def move_mixture(indptr, slots, members, y, mean, clique, fixed, ind, mean_move, features, vertex_fixed, shares, gamma):
+def move_mixture(
+    indptr,
+    slots,
+    members,
+    y,
+    mean,
+    clique,
+    fixed,
+    ind,
+    mean_move,
+    features,
+    vertex_fixed,
+    shares,
+    gamma,
+):
     """Go `gamma` of the way along the joint direction, in place."""
     for c in range(len(mean)):
         mean[c] += gamma * mean_move[c]

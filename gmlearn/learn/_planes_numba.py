@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 @intrinsic
 def lowest_bit(typingctx, word):
     """The place of the lowest bit that is set."""
+
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
@@ -25,7 +26,9 @@ def lowest_bit(typingctx, word):
 
 
 @numba.njit(cache=True, nogil=True)
-def keep_planes(starts, words, ind, features, fixed, bits, plane_features, plane_fixed, used, alpha):
+def keep_planes(
+    starts, words, ind, features, fixed, bits, plane_features, plane_fixed, used, alpha
+):
     """Put the minimisers `ind` (D,) of all slaves among their planes, in place of those that were of no use for longest.
 
     A plane with a share of the mixture goes last, and leaves its share to the rest. False, with nothing done for the slaves that
@@ -55,7 +58,7 @@ def keep_planes(starts, words, ind, features, fixed, bits, plane_features, plane
             place = j if same else place
         if place < 0:
             place = oldest
-            bits[first:first + n_words, place] = found
+            bits[first : first + n_words, place] = found
             for p in range(features.shape[1]):
                 plane_features[m, place, p] = features[m, p]
             plane_fixed[m, place], alpha[m, place] = fixed[m], 0.0
@@ -183,8 +186,32 @@ def move_cliques(turn, clique, plane_features, alpha, rest, m, worst, best, delt
 
 
 @numba.njit(cache=True, nogil=True)
-def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse, w, clique, fixed, prices, bits, plane_features,
-             plane_fixed, used, alpha, giver, taker, amount, bend, back):
+def exchange(
+    starts,
+    words,
+    coords,
+    copies,
+    loose,
+    share,
+    lam,
+    y,
+    mean,
+    inverse,
+    w,
+    clique,
+    fixed,
+    prices,
+    bits,
+    plane_features,
+    plane_fixed,
+    used,
+    alpha,
+    giver,
+    taker,
+    amount,
+    bend,
+    back,
+):
     """Slave after slave moves a part of its mixture from its dearest plane to its cheapest, by a line search.
 
     That is exact in lambda; in w it takes every move to be bent like the sample's last joint one. Without, slaves that share no
@@ -205,11 +232,13 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         for j in range(n_planes):
             rest -= alpha[m, j]
         if back == 0.0:
-            own_coords, own_lam, own_y = coords[a:a + size], lam[a:a + size], y[a:a + size]
+            own_coords, own_lam, own_y = coords[a : a + size], lam[a : a + size], y[a : a + size]
             for i in range(size):
                 c = own_coords[i]
                 theta[i] = share[c] + own_lam[i] + (own_y[i] - mean[c]) * inverse
-            best, worst, gap = choose(theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed, rest, m)
+            best, worst, gap = choose(
+                theta, words, bits, prices, used, alpha, y, a, size, w, clique, fixed, rest, m
+            )
             amount[m] = 0.0
             if best < 0 or not gap > 1e-12:
                 continue
@@ -220,11 +249,16 @@ def exchange(starts, words, coords, copies, loose, share, lam, y, mean, inverse,
         if worst >= 0:
             given = plane_fixed[m, worst]
         else:
-            given = point_from_rest(step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, best)
+            given = point_from_rest(
+                step, y, a, size, words, bits, fixed, plane_fixed, alpha, rest, m, best
+            )
         if back == 0.0:
             spread, length = way(step, words, bits, loose, coords, a, size, m, worst, best)
             # some of the rest must stay: else nothing would tell the way back
-            delta = min(alpha[m, worst] if worst >= 0 else 0.9 * rest, gap / max(spread * inverse + length * bend, 1e-300))
+            delta = min(
+                alpha[m, worst] if worst >= 0 else 0.9 * rest,
+                gap / max(spread * inverse + length * bend, 1e-300),
+            )
             change += delta * (0.5 * delta * spread * inverse - gap)
             square += delta * delta * length
             amount[m] = delta

@@ -40,7 +40,9 @@ class ProximalWeights:
 
     def __init__(self, prior: Prior, step: float, state: dict[str, np.ndarray]):
         self.prior, self.step, self.curvature = prior, step, prior.curvature
-        self.w, self.v, self.squares, self.centre = (np.array(state[n]) for n in ("w", "v", "squares", "centre"))
+        self.w, self.v, self.squares, self.centre = (
+            np.array(state[n]) for n in ("w", "v", "squares", "centre")
+        )
         if self.squares.any():  # the centre has moved, and w with it, whether or not a sample will
             self._set_w()
 
@@ -51,7 +53,9 @@ class ProximalWeights:
             return Step(0.0, 0.0, 0.0)
         self.squares += (d.weight * d.turn) ** 2
         roots = np.sqrt(self.squares)
-        bend = d.weight * float((d.turn ** 2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum())
+        bend = d.weight * float(
+            (d.turn**2 / np.maximum(self.curvature + roots / self.step, 1e-300)).sum()
+        )
         gamma = 1.0 if bend + d.spread <= gap else gap / (bend + d.spread)
         self.v += d.weight * gamma * d.turn
         self._set_w()
@@ -108,8 +112,16 @@ class BlockFrankWolfe(Optimizer):
     batch: int | None = None
 
     def start(self) -> None:
-        self.state["squares"], self.state["centre"], self.state["average"] = np.zeros(len(self.w)), self.w.copy(), self.w.copy()
-        self.state["inner"], self.state["since"], self.state["lowest"] = np.array(1), np.array(0), np.array(np.inf)
+        self.state["squares"], self.state["centre"], self.state["average"] = (
+            np.zeros(len(self.w)),
+            self.w.copy(),
+            self.w.copy(),
+        )
+        self.state["inner"], self.state["since"], self.state["lowest"] = (
+            np.array(1),
+            np.array(0),
+            np.array(np.inf),
+        )
         self.state["ease"], self.state["stretch"] = np.array(1.0), np.array(1.0)
         if self.batch is None:
             self.batch = 1 if self.objective.executor.local else 0
@@ -119,7 +131,9 @@ class BlockFrankWolfe(Optimizer):
     def restore(self, snapshot: dict[str, Any]) -> None:
         super().restore(snapshot)
         if not 1 <= int(self.state["inner"]) <= MOST_PASSES:  # recalls are multiplied by it
-            raise ValueError(f"inner: expected 1 to {MOST_PASSES} passes, got {self.state['inner']}")
+            raise ValueError(
+                f"inner: expected 1 to {MOST_PASSES} passes, got {self.state['inner']}"
+            )
         self.objective.each(check, self.planes)
 
     def truth_changed(self) -> None:
@@ -132,7 +146,11 @@ class BlockFrankWolfe(Optimizer):
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         weights = ProximalWeights(objective.prior, self.step * float(state["stretch"]), state)
-        value, prox, last = None, self.prox * float(state["ease"]), int(state["since"]) + 1 >= int(state["inner"])
+        value, prox, last = (
+            None,
+            self.prox * float(state["ease"]),
+            int(state["since"]) + 1 >= int(state["inner"]),
+        )
         if int(state["t"]) % self.evaluate_every == 0:
             at = state["evaluated"] = state["average"].copy()
             weights, gap, hinges = self._pass(weights, prox, last, evaluate, at)
@@ -167,27 +185,44 @@ class BlockFrankWolfe(Optimizer):
         factor = 1.5 if gap < 0.1 * moved else 1.0 / 1.5 if gap > moved else 1.0
         self.state["stretch"] = np.clip(self.state["stretch"] * factor, 1.0, 1e4)
 
-    def _pass(self, weights: ProximalWeights, prox: float, last: bool, move: Callable,
-              *args: Any) -> tuple[ProximalWeights, float, np.ndarray]:
+    def _pass(
+        self, weights: ProximalWeights, prox: float, last: bool, move: Callable, *args: Any
+    ) -> tuple[ProximalWeights, float, np.ndarray]:
         """All samples in random order, `batch` of them at a time, `move` and then recall: the weights, the gap, the hinges.
 
         last : does the proximal step end with this pass?
         """
-        objective, n, rounds = self.objective, self.objective.n_samples, self.recalls * int(self.state["inner"])
+        objective, n, rounds = (
+            self.objective,
+            self.objective.n_samples,
+            self.recalls * int(self.state["inner"]),
+        )
         order = np.random.default_rng([self.seed, int(self.state["t"])]).permutation(n)
         hinges, gap, size, shift = np.zeros(n), 0.0, self.batch or n, self.rate if last else None
         for first in range(0, n, size):
-            index = np.sort(order[first:first + size])
+            index = np.sort(order[first : first + size])
             if size == 1:
                 k = int(index[0])
-                weights, found, hinges[k] = objective.one(k, move_at_once, self.planes, weights, prox, rounds, shift, move, *args)
+                weights, found, hinges[k] = objective.one(
+                    k, move_at_once, self.planes, weights, prox, rounds, shift, move, *args
+                )
             else:
-                found, hinges[index] = self._move_together(index, weights, prox, rounds, shift, move, *args)
+                found, hinges[index] = self._move_together(
+                    index, weights, prox, rounds, shift, move, *args
+                )
             gap += found
         return weights, gap, hinges
 
-    def _move_together(self, index: np.ndarray, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
-                       move: Callable, *args: Any) -> tuple[float, tuple[float, ...]]:
+    def _move_together(
+        self,
+        index: np.ndarray,
+        weights: ProximalWeights,
+        prox: float,
+        rounds: int,
+        shift: float | None,
+        move: Callable,
+        *args: Any,
+    ) -> tuple[float, tuple[float, ...]]:
         """As `move_at_once`, for samples that move from the same weights: the first gap and the hinges.
 
         How far each goes, a line search for one after the other says. It is told with the next round: messages take time.
@@ -199,12 +234,19 @@ class BlockFrankWolfe(Optimizer):
             recalled = each(settle_and_recall, self.planes, weights, prox, index=index, own=steps)
             steps = self._search(index, number, weights, recalled)
         each(settle_and_end, self.planes, prox, shift, index=index, own=steps)
-        return sum(step.gap for step, in first), hinges
+        return sum(step.gap for (step,) in first), hinges
 
-    def _search(self, index: np.ndarray, number: int, weights: ProximalWeights,
-                directions: Sequence[Direction]) -> list[tuple[Step]]:
+    def _search(
+        self,
+        index: np.ndarray,
+        number: int,
+        weights: ProximalWeights,
+        directions: Sequence[Direction],
+    ) -> list[tuple[Step]]:
         """The steps of samples that move together, one after the other in random order; as `own` of `Objective.each`."""
-        order = np.random.default_rng([self.seed, int(self.state["t"]), number, int(index[0])]).permutation(len(index))
+        order = np.random.default_rng(
+            [self.seed, int(self.state["t"]), number, int(index[0])]
+        ).permutation(len(index))
         steps = {int(k): weights.search(directions[k]) for k in order}
         return [(steps[k],) for k in range(len(index))]
 
@@ -223,24 +265,32 @@ def mixture_slope(sample: SampleState, planes: int) -> np.ndarray:
     return sample.weight * (mixture_of(sample, planes).features() - sample.truth_features)
 
 
-def visit(sample: SampleState, planes: int, weights: ProximalWeights, prox: float) -> tuple[Direction, float]:
+def visit(
+    sample: SampleState, planes: int, weights: ProximalWeights, prox: float
+) -> tuple[Direction, float]:
     """Minimise the slaves and move: the direction, and no hinge."""
     return mixture_of(sample, planes).visit(weights, prox), 0.0
 
 
-def evaluate(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, at: np.ndarray) -> tuple[Direction, float]:
+def evaluate(
+    sample: SampleState, planes: int, weights: ProximalWeights, prox: float, at: np.ndarray
+) -> tuple[Direction, float]:
     """The same with the slaves at weights `at` and the average lambda, and the hinge there."""
     return mixture_of(sample, planes).evaluate(weights, prox, at)
 
 
-def settle_and_recall(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, step: Step) -> Direction:
+def settle_and_recall(
+    sample: SampleState, planes: int, weights: ProximalWeights, prox: float, step: Step
+) -> Direction:
     """Of the last move, only what the line search allows; then one between known minimisers."""
     mixture = mixture_of(sample, planes)
     mixture.settle(step)
     return mixture.recall(weights, prox)
 
 
-def settle_and_end(sample: SampleState, planes: int, prox: float, shift: float | None, step: Step) -> None:
+def settle_and_end(
+    sample: SampleState, planes: int, prox: float, shift: float | None, step: Step
+) -> None:
     """The same of the last move of a pass; `shift` is the rate of the average if the proximal step ends here, too.
 
     The next proximal step starts where this one ended.
@@ -251,8 +301,16 @@ def settle_and_end(sample: SampleState, planes: int, prox: float, shift: float |
         mixture.move_centre(prox, shift)
 
 
-def move_at_once(sample: SampleState, planes: int, weights: ProximalWeights, prox: float, rounds: int, shift: float | None,
-                 move: Callable, *args: Any) -> tuple[ProximalWeights, float, float]:
+def move_at_once(
+    sample: SampleState,
+    planes: int,
+    weights: ProximalWeights,
+    prox: float,
+    rounds: int,
+    shift: float | None,
+    move: Callable,
+    *args: Any,
+) -> tuple[ProximalWeights, float, float]:
     """Move a sample, and the weights with it, then `rounds` times by what it recalls: the weights, the first gap, the hinge.
 
     All that concerns one sample is done while its arrays are in the cache.

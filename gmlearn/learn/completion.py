@@ -15,25 +15,33 @@ def complete(state: SampleState, w: np.ndarray, solver: str, seed: int) -> np.nd
     if sample.completion is not None:
         labels = np.asarray(sample.completion(sample, named))
         if labels.shape != (sample.crf.n_vars,):
-            raise ValueError(f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), "
-                             f"got {labels.shape}")
+            raise ValueError(
+                f"samples[{state.index}].completion: expected labels of shape ({sample.crf.n_vars},), "
+                f"got {labels.shape}"
+            )
         try:
             labels = sample.crf.check_labels(labels)
         except ValueError as error:
             raise ValueError(f"samples[{state.index}].completion: {error}") from None
         if sample.hidden is not None and (labels != sample.labels)[sample.observed].any():
             v = int(np.flatnonzero((labels != sample.labels) & sample.observed)[0])
-            raise ValueError(f"samples[{state.index}].completion: changed the observed label of variable {v} from "
-                             f"{int(sample.labels[v])} to {int(labels[v])}")
+            raise ValueError(
+                f"samples[{state.index}].completion: changed the observed label of variable {v} from "
+                f"{int(sample.labels[v])} to {int(labels[v])}"
+            )
         return labels
     clamped = sample.crf.clamp(sample.labels, sample.observed)
     answer = solve(clamped, named, solver=solver, seed=seed, initial=state.truth)
     if not np.isfinite(answer.energy):
-        raise ValueError(f"samples[{state.index}]: no completion of the hidden labels is feasible with the observed ones")
+        raise ValueError(
+            f"samples[{state.index}]: no completion of the hidden labels is feasible with the observed ones"
+        )
     return answer.labels
 
 
-def take_completion(state: SampleState, w: np.ndarray, solver: str, seed: int) -> tuple[float, bool]:
+def take_completion(
+    state: SampleState, w: np.ndarray, solver: str, seed: int
+) -> tuple[float, bool]:
     """Complete a latent sample: how much the objective fell, and whether the truth is another one now.
 
     A completion that is no better is not taken.

@@ -10,7 +10,16 @@ import numpy as np
 from gmlearn._utils.validation import check_index
 from gmlearn.learn.objective import SampleState
 from gmlearn.learn.optimizers import Optimizer, PassReport
-from gmlearn.learn.prior import Box, ConvexSet, ElasticNet, Fixed, GroupL2, Prior, Projection, Simplex
+from gmlearn.learn.prior import (
+    Box,
+    ConvexSet,
+    ElasticNet,
+    Fixed,
+    GroupL2,
+    Prior,
+    Projection,
+    Simplex,
+)
 
 
 def exact_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.ndarray]:
@@ -34,9 +43,13 @@ def relaxed_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.
     crf, layout = state.augmented, state.layout
     graph = FactorGraph.of(crf, layout.split(w))
     polytope = LocalPolytope.of(graph, allowed_labels(graph))
-    answer = linprog(polytope.cost, A_eq=polytope.matrix(), b_eq=polytope.right, bounds=(0, None), method="highs")
+    answer = linprog(
+        polytope.cost, A_eq=polytope.matrix(), b_eq=polytope.right, bounds=(0, None), method="highs"
+    )
     if answer.x is None:
-        raise ValueError(f"samples[{state.index}]: the loss-augmented linear program has no solution ({answer.message})")
+        raise ValueError(
+            f"samples[{state.index}]: the loss-augmented linear program has no solution ({answer.message})"
+        )
     marginals = np.where(polytope.label >= 0, answer.x[np.maximum(polytope.label, 0)], 0.0)
     features = layout.join(crf.unary_features(marginals))
     clique = 0
@@ -51,11 +64,17 @@ def relaxed_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.
     return value, value - float(w @ features), features
 
 
-def plane(state: SampleState, w: np.ndarray, find: Callable[..., tuple[float, float, np.ndarray]]
-          ) -> tuple[float, float, np.ndarray, float]:
+def plane(
+    state: SampleState, w: np.ndarray, find: Callable[..., tuple[float, float, np.ndarray]]
+) -> tuple[float, float, np.ndarray, float]:
     """(factor, hinge at `w`, slope (P,) and offset of its supporting plane) of one sample."""
     low, fixed, features = find(state, w)
-    return state.weight, state.truth_energy(w) - low, state.truth_features - features, state.truth_fixed - fixed
+    return (
+        state.weight,
+        state.truth_energy(w) - low,
+        state.truth_features - features,
+        state.truth_fixed - fixed,
+    )
 
 
 class CuttingPlane(Optimizer):
@@ -85,27 +104,46 @@ class CuttingPlane(Optimizer):
 
     def start(self) -> None:
         if self.oracle not in ("relaxed", "exact") or self.slack not in ("n", "1"):
-            raise ValueError(f"oracle, slack: expected 'relaxed'|'exact' and 'n'|'1', got {self.oracle!r} and {self.slack!r}")
+            raise ValueError(
+                f"oracle, slack: expected 'relaxed'|'exact' and 'n'|'1', got {self.oracle!r} and {self.slack!r}"
+            )
         n = len(self.w)
-        self.state.update(slopes=np.zeros((0, n)), offsets=np.zeros(0), owners=np.zeros(0, np.int64), ages=np.zeros(0, np.int64),
-                          bound=np.array(-np.inf))
+        self.state.update(
+            slopes=np.zeros((0, n)),
+            offsets=np.zeros(0),
+            owners=np.zeros(0, np.int64),
+            ages=np.zeros(0, np.int64),
+            bound=np.array(-np.inf),
+        )
 
     def truth_changed(self) -> None:
         self.start()
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         super().restore(snapshot)
-        check_index("owners", self.state["owners"], self.objective.n_samples if self.slack == "n" else 1, ndim=1)
+        check_index(
+            "owners",
+            self.state["owners"],
+            self.objective.n_samples if self.slack == "n" else 1,
+            ndim=1,
+        )
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         w = self.w.copy()
-        found = objective.each(plane, w, relaxed_vertex if self.oracle == "relaxed" else exact_vertex)
+        found = objective.each(
+            plane, w, relaxed_vertex if self.oracle == "relaxed" else exact_vertex
+        )
         weights, hinges = np.array([f[0] for f in found]), np.array([f[1] for f in found])
         value, state["evaluated"] = objective.prior.value(w) + float(weights @ hinges), w
         planes = [f[2:] for f in found]
         if self.slack == "1":
-            planes = [(sum(c * a for c, (a, _) in zip(weights, planes)), sum(c * b for c, (_, b) in zip(weights, planes)))]
+            planes = [
+                (
+                    sum(c * a for c, (a, _) in zip(weights, planes)),
+                    sum(c * b for c, (_, b) in zip(weights, planes)),
+                )
+            ]
         state["slopes"] = np.concatenate([state["slopes"], np.stack([a for a, _ in planes])])
         state["offsets"] = np.concatenate([state["offsets"], [b for _, b in planes]])
         state["owners"] = np.concatenate([state["owners"], np.arange(len(planes))])
@@ -113,7 +151,9 @@ class CuttingPlane(Optimizer):
         lower = self._solve_qp(weights)
         state["bound"] = np.array(max(float(state["bound"]), lower))
         state["t"] = state["t"] + 1
-        return PassReport(objective=value, bound=float(state["bound"]), gap=value - float(state["bound"]))
+        return PassReport(
+            objective=value, bound=float(state["bound"]), gap=value - float(state["bound"])
+        )
 
     def _solve_qp(self, weights: np.ndarray) -> float:
         """Move w to the optimum of the program; returns its value, a lower bound of F*."""
@@ -148,11 +188,18 @@ def _regulariser(prior: Prior, w: Any) -> Any:
             total = total + 0.5 * r.mu * cp.sum_squares(part)
         if isinstance(r, GroupL2):
             number = r._numbers(np.zeros(prior.layout.shapes[name]))
-            total = total + r.tau * sum(cp.norm(part[np.flatnonzero(number == g)]) for g in np.unique(number))
+            total = total + r.tau * sum(
+                cp.norm(part[np.flatnonzero(number == g)]) for g in np.unique(number)
+            )
         elif hasattr(r, "tau"):
             total = total + r.tau * cp.norm1(part)
-        elif type(r).rest is not ElasticNet.rest and r.rest(np.ones(prior.layout.shapes[name])) != 0.0:
-            raise ValueError(f"regularizer of segment {name!r}: cutting-plane knows L2, L1, ElasticNet and GroupL2, not {r!r}")
+        elif (
+            type(r).rest is not ElasticNet.rest
+            and r.rest(np.ones(prior.layout.shapes[name])) != 0.0
+        ):
+            raise ValueError(
+                f"regularizer of segment {name!r}: cutting-plane knows L2, L1, ElasticNet and GroupL2, not {r!r}"
+            )
     return total
 
 
@@ -163,13 +210,20 @@ def _sets(prior: Prior, w: Any) -> list[Any]:
     for name, where in prior.layout.slices.items():
         found, part, shape = prior.sets[name], w[where], prior.layout.shapes[name]
         if isinstance(found, Box):
-            low, high = np.broadcast_to(found.low, shape).ravel(), np.broadcast_to(found.high, shape).ravel()
-            constraints += [part[np.flatnonzero(np.isfinite(low))] >= low[np.isfinite(low)],
-                            part[np.flatnonzero(np.isfinite(high))] <= high[np.isfinite(high)]]
+            low, high = (
+                np.broadcast_to(found.low, shape).ravel(),
+                np.broadcast_to(found.high, shape).ravel(),
+            )
+            constraints += [
+                part[np.flatnonzero(np.isfinite(low))] >= low[np.isfinite(low)],
+                part[np.flatnonzero(np.isfinite(high))] <= high[np.isfinite(high)],
+            ]
         elif isinstance(found, Simplex):
             constraints += [part >= 0, cp.sum(part) == found.total]
         elif isinstance(found, Fixed):
             constraints.append(part == np.broadcast_to(found.value, shape).ravel())
         elif type(found) is not ConvexSet:
-            raise ValueError(f"constraints of segment {name!r}: cutting-plane knows Box, NonNegative, Simplex and Fixed")
+            raise ValueError(
+                f"constraints of segment {name!r}: cutting-plane knows Box, NonNegative, Simplex and Fixed"
+            )
     return constraints

@@ -30,7 +30,9 @@ class TrainingHistory:
         """Add one pass."""
         for f in fields(self):
             value = values.get(f.name)
-            getattr(self, f.name).append(int(value or 0) if f.name == "passes" else float("nan" if value is None else value))
+            getattr(self, f.name).append(
+                int(value or 0) if f.name == "passes" else float("nan" if value is None else value)
+            )
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -43,7 +45,11 @@ class TrainingHistory:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> TrainingHistory:
         """The inverse of `arrays`; columns that are no history are refused."""
         shapes = {arrays[f.name].shape for f in fields(cls)}
-        if len(shapes) != 1 or len(shapes.pop()) != 1 or any(arrays[f.name].dtype != np.float64 for f in fields(cls)):
+        if (
+            len(shapes) != 1
+            or len(shapes.pop()) != 1
+            or any(arrays[f.name].dtype != np.float64 for f in fields(cls))
+        ):
             raise ValueError("expected a history of columns of one length")
         history = cls(**{f.name: arrays[f.name].tolist() for f in fields(cls)})
         history.passes = [int(p) for p in history.passes]
@@ -62,8 +68,11 @@ class TrainingHistory:
     def _repr_html_(self) -> str:
         measured = np.flatnonzero(np.isfinite(np.array(self.objective, float)))
         shown = measured if len(measured) <= 8 else [*measured[:4], *measured[-4:]]
-        rows = "".join(f"<tr><td>{self.passes[i]}</td><td>{self.objective[i]:.6g}</td><td>{self.bound[i]:.6g}</td>"
-                       f"<td>{self.seconds[i]:.2f}</td></tr>" for i in shown)
+        rows = "".join(
+            f"<tr><td>{self.passes[i]}</td><td>{self.objective[i]:.6g}</td><td>{self.bound[i]:.6g}</td>"
+            f"<td>{self.seconds[i]:.2f}</td></tr>"
+            for i in shown
+        )
         return f"<b>{self!r}</b><table><tr><th>passes</th><th>objective</th><th>bound</th><th>seconds</th></tr>{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:

@@ -16,7 +16,7 @@ from gmlearn.learn.objective import SampleState, hinge_of
 from gmlearn.slaves import SlaveGroup
 
 #: bytes that the planes of one sample may take
-MOST_BYTES = 2 ** 26
+MOST_BYTES = 2**26
 
 
 @dataclass
@@ -51,32 +51,44 @@ class Batch:
     members : int (Mb,), the slaves' numbers within the sample.
     """
 
-    def __init__(self, groups: list[SlaveGroup], slots: np.ndarray, members: np.ndarray, coords: np.ndarray):
+    def __init__(
+        self, groups: list[SlaveGroup], slots: np.ndarray, members: np.ndarray, coords: np.ndarray
+    ):
         self.groups, self.members = groups, members
         self.slots, self.where = slots.astype(np.uint32), coords[slots].astype(np.uint32)
         sizes = np.array([g.n for g in groups], np.int64)
         self.starts = np.cumsum(sizes) - sizes
         ends = np.cumsum([len(g.coords) for g in groups])
         self.slices = [slice(int(e) - len(g.coords), int(e)) for e, g in zip(ends, groups)]
-        counts = np.concatenate([np.diff(g.indptr) for g in groups]) if groups else np.zeros(0, np.int64)
+        counts = (
+            np.concatenate([np.diff(g.indptr) for g in groups]) if groups else np.zeros(0, np.int64)
+        )
         self.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    def solve(self, theta: np.ndarray, w: dict[str, np.ndarray], layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    def solve(
+        self, theta: np.ndarray, w: dict[str, np.ndarray], layout
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         """Indicators (Db,), minima (Mb,), clique features (Mb, P), and whether those are known slave by slave."""
         results = [g.solve(theta[s], g.prepare(w)) for g, s in zip(self.groups, self.slices)]
         features = np.zeros((len(self.members), layout.size))
         each = True
         for group, result, start in zip(self.groups, results, self.starts):
             found = group.slave_features(result)
-            if found is None:  # only the sum: spread evenly, which is right as long as all slaves take the same step
+            if (
+                found is None
+            ):  # only the sum: spread evenly, which is right as long as all slaves take the same step
                 each = False
-                features[start:start + group.n] = layout.join(group.features(result)) / group.n
+                features[start : start + group.n] = layout.join(group.features(result)) / group.n
                 continue
             for name, value in found.items():
-                features[start:start + group.n, layout.slices[name]] += value.reshape(group.n, -1)
+                features[start : start + group.n, layout.slices[name]] += value.reshape(group.n, -1)
         empty = np.zeros(0)
-        return (np.concatenate([r.ind for r in results]) if results else empty,
-                np.concatenate([r.value for r in results]) if results else empty, features, each)
+        return (
+            np.concatenate([r.ind for r in results]) if results else empty,
+            np.concatenate([r.value for r in results]) if results else empty,
+            features,
+            each,
+        )
 
 
 def all_slaves(state: SampleState) -> Batch:
@@ -94,8 +106,19 @@ def by_colour(state: SampleState) -> list[Batch]:
         colours = group.colours if len(group.colours) <= 32 else [np.arange(group.n)]
         for colour in colours:
             size, start = np.diff(group.indptr)[colour], group.indptr[colour]
-            slots = where.start + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
-            batches.append(Batch([group if len(colours) == 1 else group.take(colour)], slots, first + colour, state.dual.coords))
+            slots = (
+                where.start
+                + np.repeat(start - (np.cumsum(size) - size), size)
+                + np.arange(int(size.sum()))
+            )
+            batches.append(
+                Batch(
+                    [group if len(colours) == 1 else group.take(colour)],
+                    slots,
+                    first + colour,
+                    state.dual.coords,
+                )
+            )
         first += group.n
     return batches
 
@@ -110,7 +133,12 @@ class Mixture:
     PARTS = ("y", "mean", "clique", "fixed")
 
     def __init__(self, sample: SampleState):
-        self.sample, self.memory, self.slaves, self.layout = sample, sample.memory, sample.dual.slaves, sample.layout
+        self.sample, self.memory, self.slaves, self.layout = (
+            sample,
+            sample.memory,
+            sample.dual.slaves,
+            sample.layout,
+        )
         self.whole = all_slaves(sample)
         self.zero = self.layout.split(np.zeros(self.layout.size))
         self.copies = np.maximum(self.slaves.count, 1.0)
@@ -131,16 +159,24 @@ class Mixture:
         memory["lam"], memory["average"] = sample.dual.lam.copy(), sample.dual.lam.copy()
         costs = np.where(self.slaves.indicators(sample.truth) > 0, 0.0, np.inf)
         # at zero weights, and no cost where an indicator is 1, the minimum is the fixed cost
-        memory["y"], memory["fixed"], memory["clique"], each = self.whole.solve(costs[self.whole.where], self.zero, self.layout)
+        memory["y"], memory["fixed"], memory["clique"], each = self.whole.solve(
+            costs[self.whole.where], self.zero, self.layout
+        )
         memory["mean"], memory["keeps"] = sample.dual.mean(memory["y"]), np.array(each)
 
     def features(self) -> np.ndarray:
         """phi (P,) of the mixture."""
-        return self.layout.join(self.slaves.unary_features(self.memory["mean"]), self.memory["clique"].sum(axis=0))
+        return self.layout.join(
+            self.slaves.unary_features(self.memory["mean"]), self.memory["clique"].sum(axis=0)
+        )
 
     def share(self, w: np.ndarray) -> np.ndarray:
         """What each copy of a coordinate has of its unary cost, (n_coords,)."""
-        return self.slaves.unary(self.layout.split(w)) / self.copies if self.learns_unary else self.fixed_share
+        return (
+            self.slaves.unary(self.layout.split(w)) / self.copies
+            if self.learns_unary
+            else self.fixed_share
+        )
 
     def costs(self, batch: Batch, w: np.ndarray, prox: float) -> np.ndarray:
         """theta (Db,) of a batch at weights `w` (P,)."""
@@ -154,7 +190,9 @@ class Mixture:
         from gmlearn.learn._mixture_numba import dual_costs
 
         memory = self.memory
-        return dual_costs(batch.slots, batch.where, share, memory["lam"], memory["y"], memory["mean"], 1.0 / prox)
+        return dual_costs(
+            batch.slots, batch.where, share, memory["lam"], memory["y"], memory["mean"], 1.0 / prox
+        )
 
     def solve(self, batch: Batch, theta: np.ndarray, w: np.ndarray) -> Vertices:
         """The slaves of a batch at the costs `theta` (Db,) and weights `w` (P,)."""
@@ -166,8 +204,12 @@ class Mixture:
 
     def solve_at_average(self, at: np.ndarray) -> tuple[float, Vertices]:
         """All slaves at weights `at` (P,) and the average lambda: the hinge there, and the minimisers."""
-        found = self.solve(self.whole, self.share(at)[self.whole.where] + self.memory["average"], at)
-        return hinge_of(self.sample, at, found.value + self.slaves.constant(self.layout.split(at))), found
+        found = self.solve(
+            self.whole, self.share(at)[self.whole.where] + self.memory["average"], at
+        )
+        return hinge_of(
+            self.sample, at, found.value + self.slaves.constant(self.layout.split(at))
+        ), found
 
     def stay(self) -> Direction:
         """No move."""
@@ -182,8 +224,16 @@ class Mixture:
         from gmlearn.learn._mixture_numba import shift_centre
 
         memory = self.memory
-        shift_centre(self.whole.where, self.copies, memory["lam"], memory["average"], memory["y"], memory["mean"],
-                     1.0 / prox, rate)
+        shift_centre(
+            self.whole.where,
+            self.copies,
+            memory["lam"],
+            memory["average"],
+            memory["y"],
+            memory["mean"],
+            1.0 / prox,
+            rate,
+        )
 
 
 @dataclass
@@ -218,7 +268,9 @@ class VertexMixture(Mixture):
         self._remember_place()
         for batch in self.batches:
             theta, lam = self.costs(batch, weights.w, prox), self.multipliers(batch, prox)
-            direction, move = self._towards(self.solve(batch, theta, weights.w), theta, lam, weights.w, prox)
+            direction, move = self._towards(
+                self.solve(batch, theta, weights.w), theta, lam, weights.w, prox
+            )
             move(weights.search(direction).gamma)
         return self._direction_since(before, prox)
 
@@ -242,23 +294,65 @@ class VertexMixture(Mixture):
             if step.gamma < 1.0:
                 self.memory[part] = old + step.gamma * (self.memory[part] - old)
 
-    def _towards(self, found: Vertices, theta: np.ndarray, lam: np.ndarray, w: np.ndarray, prox: float) -> tuple[Direction, Any]:
+    def _towards(
+        self, found: Vertices, theta: np.ndarray, lam: np.ndarray, w: np.ndarray, prox: float
+    ) -> tuple[Direction, Any]:
         """The joint direction in which every slave goes its share towards its minimiser, and what goes a part of that way."""
         from gmlearn.learn._mixture_numba import gaps_and_shares, joint_direction, move_mixture
 
         batch, memory = found.batch, self.memory
-        advantage = memory["fixed"][batch.members] - found.fixed + (memory["clique"][batch.members] - found.features) @ w
-        shares = gaps_and_shares(batch.indptr, batch.slots, batch.where, self.loose, memory["y"], found.ind, theta, advantage, prox,
-                                 found.each)
+        advantage = (
+            memory["fixed"][batch.members]
+            - found.fixed
+            + (memory["clique"][batch.members] - found.features) @ w
+        )
+        shares = gaps_and_shares(
+            batch.indptr,
+            batch.slots,
+            batch.where,
+            self.loose,
+            memory["y"],
+            found.ind,
+            theta,
+            advantage,
+            prox,
+            found.each,
+        )
         mean_move, turn, slope, square = joint_direction(
-            batch.indptr, batch.slots, batch.members, batch.where, self.copies, self.fixed_unary, memory["y"], found.ind,
-            shares, lam, memory["clique"], found.features, memory["fixed"], found.fixed)
+            batch.indptr,
+            batch.slots,
+            batch.members,
+            batch.where,
+            self.copies,
+            self.fixed_unary,
+            memory["y"],
+            found.ind,
+            shares,
+            lam,
+            memory["clique"],
+            found.features,
+            memory["fixed"],
+            found.fixed,
+        )
         turn = self.layout.join(self.slaves.unary_features(mean_move), turn)
 
         def move(gamma: float) -> None:
             if gamma > 0.0:
-                move_mixture(batch.indptr, batch.slots, batch.members, memory["y"], memory["mean"], memory["clique"],
-                             memory["fixed"], found.ind, mean_move, found.features, found.fixed, shares, gamma)
+                move_mixture(
+                    batch.indptr,
+                    batch.slots,
+                    batch.members,
+                    memory["y"],
+                    memory["mean"],
+                    memory["clique"],
+                    memory["fixed"],
+                    found.ind,
+                    mean_move,
+                    found.features,
+                    found.fixed,
+                    shares,
+                    gamma,
+                )
 
         return Direction(self.sample.weight, turn, slope, max(square, 0.0) / prox), move
 
@@ -269,11 +363,20 @@ class VertexMixture(Mixture):
 
     def _direction_since(self, lam: np.ndarray, prox: float) -> Direction:
         """The direction from the remembered place, where the multipliers were `lam` (D,), to where the mixture is now."""
-        y, mean, clique, fixed = (self.memory[part] - self.memory[f"old_{part}"] for part in self.PARTS)
+        y, mean, clique, fixed = (
+            self.memory[part] - self.memory[f"old_{part}"] for part in self.PARTS
+        )
         turn = self.layout.join(self.slaves.unary_features(mean), clique.sum(axis=0))
         touched = mean != 0
-        slope = float(fixed.sum()) + float(lam @ y) + float(self.fixed_unary[touched] @ mean[touched])
-        return Direction(self.sample.weight, turn, slope, max(float(y @ y) - float(self.copies @ mean ** 2), 0.0) / prox)
+        slope = (
+            float(fixed.sum()) + float(lam @ y) + float(self.fixed_unary[touched] @ mean[touched])
+        )
+        return Direction(
+            self.sample.weight,
+            turn,
+            slope,
+            max(float(y @ y) - float(self.copies @ mean**2), 0.0) / prox,
+        )
 
 
 class PlaneMixture(Mixture):
@@ -300,8 +403,14 @@ class PlaneMixture(Mixture):
             memory["plane_fixed"], memory["alpha"] = np.zeros((n, planes)), np.zeros((n, planes))
             memory["used"] = np.zeros((n, planes), np.int32)
             memory["bend"] = np.array(0.0)
-            memory["giver"], memory["taker"], memory["amount"] = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n)
-            self.keep(Vertices(self.whole, memory["y"], memory["clique"], memory["fixed"], 0.0, True))
+            memory["giver"], memory["taker"], memory["amount"] = (
+                np.zeros(n, np.int32),
+                np.zeros(n, np.int32),
+                np.zeros(n),
+            )
+            self.keep(
+                Vertices(self.whole, memory["y"], memory["clique"], memory["fixed"], 0.0, True)
+            )
             memory["alpha"][:, 0] = 1.0
 
     def keep(self, found: Vertices) -> None:
@@ -309,7 +418,9 @@ class PlaneMixture(Mixture):
         from gmlearn.learn._planes_numba import keep_planes
 
         planes = [self.memory[n] for n in self.PLANES]
-        if not found.each or not keep_planes(self.starts, self.words, found.ind, found.features, found.fixed, *planes):
+        if not found.each or not keep_planes(
+            self.starts, self.words, found.ind, found.features, found.fixed, *planes
+        ):
             self.memory["keeps"] = np.array(False)
 
     def visit(self, weights: Any, prox: float) -> Direction:
@@ -325,14 +436,18 @@ class PlaneMixture(Mixture):
 
     def recall(self, weights: Any, prox: float) -> Direction:
         """Every slave moves between its planes, as if the weights stood still; `settle` decides how far it really goes."""
-        if not self.memory["keeps"]:  # from now on the sample has another mixture, which could not take this move back
+        if not self.memory[
+            "keeps"
+        ]:  # from now on the sample has another mixture, which could not take this move back
             return self.stay()
         memory, w, before = self.memory, weights.w, self.memory["mean"].copy()
         turn, change, square = self._exchange(w, prox, 0.0)
         mean = memory["mean"] - before
         turn = self.layout.join(self.slaves.unary_features(mean), turn)
-        spread = max(square - float(self.copies @ mean ** 2), 0.0) / prox
-        return Direction(self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread, square)
+        spread = max(square - float(self.copies @ mean**2), 0.0) / prox
+        return Direction(
+            self.sample.weight, turn, change - 0.5 * spread - float(w @ turn), spread, square
+        )
 
     def settle(self, step: Step) -> None:
         """Take 1 - gamma of the last move back."""
@@ -347,9 +462,25 @@ class PlaneMixture(Mixture):
         memory, prices, share = self.memory, self.memory["plane_fixed"], self.fixed_unary
         if back == 0.0:  # the way back is known
             prices, share = memory["plane_features"] @ w.astype(np.float32) + prices, self.share(w)
-        return exchange(self.starts, self.words, self.whole.where, self.copies, self.loose, share, memory["lam"],
-                        memory["y"], memory["mean"], 1.0 / prox, w, memory["clique"], memory["fixed"], prices,
-                        *(memory[n] for n in self.PLANES + self.LOG), float(memory["bend"]), back)
+        return exchange(
+            self.starts,
+            self.words,
+            self.whole.where,
+            self.copies,
+            self.loose,
+            share,
+            memory["lam"],
+            memory["y"],
+            memory["mean"],
+            1.0 / prox,
+            w,
+            memory["clique"],
+            memory["fixed"],
+            prices,
+            *(memory[n] for n in self.PLANES + self.LOG),
+            float(memory["bend"]),
+            back,
+        )
 
     def check(self) -> None:
         """As in the base class: no bits beyond their slave, no shares above 1."""
@@ -367,8 +498,12 @@ def mixture_of(sample: SampleState, planes: int) -> VertexMixture | PlaneMixture
     memory, scratch = sample.memory, sample.scratch
     if "mixture" not in scratch:
         scratch["mixture"] = mixture = VertexMixture(sample)
-        size = planes * (mixture.slaves.n_slaves * (4 * mixture.layout.size + 20) + len(memory["y"]) // 8)
-        if "alpha" not in memory and (size > MOST_BYTES or not np.isin(memory["y"], (0.0, 1.0)).all()):
+        size = planes * (
+            mixture.slaves.n_slaves * (4 * mixture.layout.size + 20) + len(memory["y"]) // 8
+        )
+        if "alpha" not in memory and (
+            size > MOST_BYTES or not np.isin(memory["y"], (0.0, 1.0)).all()
+        ):
             memory["keeps"] = np.array(False)
         if memory["keeps"]:
             scratch["mixture"] = PlaneMixture(sample, planes)

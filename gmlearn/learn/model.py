@@ -51,10 +51,18 @@ class TrainedModel:
     def predict(self, crf: CRF, **options: Any) -> Result:
         """MAP inference with the learnt weights; options as in `gmlearn.solve`."""
         needed = crf.layout.shapes
-        return solve(crf, {name: self.weights[name] for name in needed if name in self.weights}, **options)
+        return solve(
+            crf, {name: self.weights[name] for name in needed if name in self.weights}, **options
+        )
 
-    def predict_many(self, crfs: Sequence[CRF], executor: Any = "auto", n_jobs: int = 1, scheduler: Any = None, **options: Any
-                     ) -> list[Result]:
+    def predict_many(
+        self,
+        crfs: Sequence[CRF],
+        executor: Any = "auto",
+        n_jobs: int = 1,
+        scheduler: Any = None,
+        **options: Any,
+    ) -> list[Result]:
         """`predict` for several models side by side, with an executor as in `gmlearn.train`; results in their order."""
         made = make_executor(executor, n_jobs, scheduler)
         try:
@@ -69,10 +77,19 @@ class TrainedModel:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write an .npz file, whole or not at all; it loads without executing code."""
-        header = {"kind": "gmlearn trained model", "objective": self.objective, "settings": self.settings, "seed": self.seed,
-                  "versions": self.versions, "status": self.status, "completions": len(self.completions),
-                  "names": list(self.weights)}
-        arrays: dict[str, np.ndarray] = {f"weight{i}": np.asarray(v) for i, v in enumerate(self.weights.values())}
+        header = {
+            "kind": "gmlearn trained model",
+            "objective": self.objective,
+            "settings": self.settings,
+            "seed": self.seed,
+            "versions": self.versions,
+            "status": self.status,
+            "completions": len(self.completions),
+            "names": list(self.weights),
+        }
+        arrays: dict[str, np.ndarray] = {
+            f"weight{i}": np.asarray(v) for i, v in enumerate(self.weights.values())
+        }
         arrays |= {f"history_{name}": value for name, value in self.history.arrays().items()}
         arrays |= {f"completion{k}": labels for k, labels in enumerate(self.completions)}
         save_arrays(path, header, arrays)
@@ -82,19 +99,31 @@ class TrainedModel:
         """Read what `save` wrote."""
         header, arrays = load_arrays(path, "gmlearn trained model")
         with damage_named(path, "gmlearn trained model"):
-            history = TrainingHistory.from_arrays({n[8:]: a for n, a in arrays.items() if n.startswith("history_")})
+            history = TrainingHistory.from_arrays(
+                {n[8:]: a for n, a in arrays.items() if n.startswith("history_")}
+            )
             weights = {str(name): arrays[f"weight{i}"] for i, name in enumerate(header["names"])}
             completions = [arrays[f"completion{k}"] for k in range(int(header["completions"]))]
-            return cls(weights, float(header["objective"]), history, completions, dict(header["settings"]), int(header["seed"]),
-                       dict(header["versions"]), str(header["status"]))
+            return cls(
+                weights,
+                float(header["objective"]),
+                history,
+                completions,
+                dict(header["settings"]),
+                int(header["seed"]),
+                dict(header["versions"]),
+                str(header["status"]),
+            )
 
     def __repr__(self) -> str:
         shapes = {name: value.shape for name, value in self.weights.items()}
         return f"TrainedModel(objective={self.objective:.6g}, weights={shapes}, passes={len(self.history)}, status={self.status!r})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{n}</td><td>{v.shape}</td><td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
-                       for n, v in self.weights.items())
+        rows = "".join(
+            f"<tr><td>{n}</td><td>{v.shape}</td><td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
+            for n, v in self.weights.items()
+        )
         head = "<tr><th>segment</th><th>shape</th><th>weights</th></tr>"
         return f"<b>objective {self.objective:.6g}</b> ({self.status})<table>{head}{rows}</table>"
 

@@ -51,11 +51,27 @@ class SampleState:
     scratch : what can be computed again from the rest; in no checkpoint.
     """
 
-    def __init__(self, index: int, sample: Sample, loss: Loss, decomposition: Any, layout: WeightLayout, temperature: float):
-        self.index, self.sample, self.loss, self.layout, self.temperature = index, sample, loss, layout, temperature
+    def __init__(
+        self,
+        index: int,
+        sample: Sample,
+        loss: Loss,
+        decomposition: Any,
+        layout: WeightLayout,
+        temperature: float,
+    ):
+        self.index, self.sample, self.loss, self.layout, self.temperature = (
+            index,
+            sample,
+            loss,
+            layout,
+            temperature,
+        )
         self.weight = sample.weight
         self.augmented = loss.augment(sample.crf, sample.labels, sample.observed)
-        slaves = decompose(self.augmented, decomposition, "log_partition" if temperature > 0 else None)
+        slaves = decompose(
+            self.augmented, decomposition, "log_partition" if temperature > 0 else None
+        )
         self.dual = Dual(slaves, layout.split(np.zeros(layout.size)))
         self.memory: dict[str, np.ndarray] = {}
         self.scratch: dict[str, Any] = {}
@@ -109,8 +125,15 @@ class SampleState:
 class Objective:
     """All samples, the regulariser and the set of weights: F, its parts and its subgradients."""
 
-    def __init__(self, executor: Executor, sizes: Sequence[int], prior: Prior, temperature: float = 0.0):
-        self.executor, self.prior, self.layout, self.temperature = executor, prior, prior.layout, temperature
+    def __init__(
+        self, executor: Executor, sizes: Sequence[int], prior: Prior, temperature: float = 0.0
+    ):
+        self.executor, self.prior, self.layout, self.temperature = (
+            executor,
+            prior,
+            prior.layout,
+            temperature,
+        )
         self.n_samples = int(sum(sizes))
         self._shard = np.repeat(np.arange(len(sizes)), sizes)
         self._place = np.concatenate([np.arange(n) for n in sizes])
@@ -120,8 +143,13 @@ class Objective:
         """The samples themselves, where they live in this process."""
         return [state for shard in self.executor.shards for state in shard.states]
 
-    def each(self, function: Callable[..., Any], *args: Any, index: Sequence[int] | np.ndarray | None = None,
-             own: Sequence[tuple] | None = None) -> list[Any]:
+    def each(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        index: Sequence[int] | np.ndarray | None = None,
+        own: Sequence[tuple] | None = None,
+    ) -> list[Any]:
         """``function(state, *args, *own[j])`` of the samples at `index` (ascending; all by default), in their order."""
         if index is None:
             if own is None:
@@ -130,14 +158,19 @@ class Objective:
         shard, place = self._shard[np.asarray(index)], self._place[np.asarray(index)]
         only, first = np.unique(shard, return_index=True)
         last = np.append(first[1:], len(shard))
-        each = [(place[a:b].tolist(), None if own is None else list(own[a:b])) for a, b in zip(first, last)]
+        each = [
+            (place[a:b].tolist(), None if own is None else list(own[a:b]))
+            for a, b in zip(first, last)
+        ]
         found = self.executor.call("run", function, args, only=only.tolist(), each=each)
         return [a for part in found for a in part]
 
     def one(self, k: int, function: Callable[..., Any], *args: Any) -> Any:
         """``function(state, *args)`` of sample k."""
         each = [([int(self._place[k])], None)]
-        return self.executor.call("run", function, args, only=[int(self._shard[k])], each=each)[0][0]
+        return self.executor.call("run", function, args, only=[int(self._shard[k])], each=each)[0][
+            0
+        ]
 
     def total(self, function: Callable[..., np.ndarray], *args: Any) -> np.ndarray:
         """The sum over samples of ``function(state, *args)``: within each shard first, always in the same order."""
@@ -172,7 +205,9 @@ class Objective:
         """What a sample is given back if its worker is lost."""
         if not self.executor.local:
             ends = np.flatnonzero(np.diff(self._shard)) + 1
-            self.executor.remember([list(part) for part in np.split(np.array(memory, object), ends)])
+            self.executor.remember(
+                [list(part) for part in np.split(np.array(memory, object), ends)]
+            )
 
 
 # ---------------------------------------------------------------------- what runs with the samples
@@ -188,7 +223,9 @@ def hinge_of(state: SampleState, w: np.ndarray, minimum: float) -> float:
     """c_k (E(x^k) - minimum); not a number where a potential is not."""
     hinge = state.weight * (state.truth_energy(w) - minimum)
     if np.isnan(hinge):
-        raise ValueError(f"samples[{state.index}]: the loss-augmented energy became NaN; {broken_block(state, w)}")
+        raise ValueError(
+            f"samples[{state.index}]: the loss-augmented energy became NaN; {broken_block(state, w)}"
+        )
     return hinge
 
 
@@ -216,7 +253,9 @@ def snapshot(state: SampleState) -> dict[str, np.ndarray]:
 
 def restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
     """The inverse of `snapshot`."""
-    state.memory = {name: np.array(value) for name, value in kept.items() if name not in ("truth", "completed")}
+    state.memory = {
+        name: np.array(value) for name, value in kept.items() if name not in ("truth", "completed")
+    }
     state.scratch.clear()
     state.completed = bool(kept["completed"])
     state.set_truth(kept["truth"])
@@ -224,10 +263,23 @@ def restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
 
 def check_and_restore(state: SampleState, kept: Mapping[str, np.ndarray]) -> None:
     """`restore` for arrays of strangers: those that the sample has already, and multipliers, must be alike."""
-    own, duals, groups = snapshot(state), np.zeros(len(state.dual.coords)), len(state.dual.slaves.groups)
-    first_order = {"lam": duals, "drift": duals, "ind": duals, "cliques": np.zeros((groups, state.layout.size))}
+    own, duals, groups = (
+        snapshot(state),
+        np.zeros(len(state.dual.coords)),
+        len(state.dual.slaves.groups),
+    )
+    first_order = {
+        "lam": duals,
+        "drift": duals,
+        "ind": duals,
+        "cliques": np.zeros((groups, state.layout.size)),
+    }
     known = {**first_order, **own}
-    check_like({name: a for name, a in kept.items() if name in known}, known, optional=first_order.keys() - own.keys())
+    check_like(
+        {name: a for name, a in kept.items() if name in known},
+        known,
+        optional=first_order.keys() - own.keys(),
+    )
     restore(state, kept)
 
 

@@ -79,8 +79,16 @@ class Optimizer(ABC):
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Go on from a `snapshot`, also one of another process; arrays that do not fit are refused."""
-        check_like(snapshot["state"], {**self.state, "evaluated": self.w}, optional=("evaluated",), growing=self.growing)
-        if int(snapshot["state"]["t"]) < 0 or len({len(snapshot["state"][name]) for name in self.growing}) > 1:
+        check_like(
+            snapshot["state"],
+            {**self.state, "evaluated": self.w},
+            optional=("evaluated",),
+            growing=self.growing,
+        )
+        if (
+            int(snapshot["state"]["t"]) < 0
+            or len({len(snapshot["state"][name]) for name in self.growing}) > 1
+        ):
             raise ValueError("t: expected a number of passes; growing arrays: expected one length")
         self.objective.restore(snapshot["samples"])
         self.state.update(snapshot["state"])
@@ -92,7 +100,9 @@ class Optimizer(ABC):
         ----------
         lowest : float (n,), the lowest F after each evaluation.   least : a fall that counts.
         """
-        return "in three evaluations" if len(lowest) >= 5 and lowest[-4] - lowest[-1] < least else ""
+        return (
+            "in three evaluations" if len(lowest) >= 5 and lowest[-4] - lowest[-1] < least else ""
+        )
 
     @abstractmethod
     def run(self) -> PassReport:
@@ -109,7 +119,9 @@ class Optimizer(ABC):
 
     def order(self) -> np.ndarray:
         """A random order of the samples for this pass; a function of the seed and the pass alone."""
-        return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(self.objective.n_samples)
+        return np.random.default_rng([self.seed, int(self.state["t"])]).permutation(
+            self.objective.n_samples
+        )
 
 
 #: the share of F that steps aim at, and what is left of it at the end of a cycle
@@ -126,7 +138,7 @@ def cycle_of(t: int) -> tuple[int, float]:
     """The number of the cycle of pass t, and how much of it has passed: from 0 to 1, each time half as fast."""
     place = t / CYCLE + 1.0
     number = int(np.floor(np.log2(place)))
-    return number, place / 2.0 ** number - 1.0
+    return number, place / 2.0**number - 1.0
 
 
 class LambdaStep(NamedTuple):
@@ -145,8 +157,13 @@ class LambdaStep(NamedTuple):
         # the first pass has no mean yet; a sample far above it moves less, or those that disagree for the first time would leap
         return self.aim / max(self.usual, spread) if self.usual > 0 else 0.0
 
-    def move(self, memory: dict[str, np.ndarray], spread: float, add: Callable[[np.ndarray, float], None],
-             part: float = 1.0) -> None:
+    def move(
+        self,
+        memory: dict[str, np.ndarray],
+        spread: float,
+        add: Callable[[np.ndarray, float], None],
+        part: float = 1.0,
+    ) -> None:
         """Move memory["lam"] by a part of a step.
 
         ``add(array, size)`` adds size times the slope to an array, in place: new memory costs more.
@@ -169,8 +186,12 @@ def move_multipliers(sample: SampleState, w: np.ndarray, step: LambdaStep) -> np
     sample.set_weights(w)
     slaves, current = sample.dual.slaves, sample.dual.round(multipliers_of(sample))
     spread = squared_slope(sample, current.mean)
-    step.move(sample.memory, spread, lambda to, size: slaves.move(to, current.results, current.mean, size))
-    return np.append(slope_of(sample, sample.features_of(current)), [hinge_of(sample, w, current.bound), spread])
+    step.move(
+        sample.memory, spread, lambda to, size: slaves.move(to, current.results, current.mean, size)
+    )
+    return np.append(
+        slope_of(sample, sample.features_of(current)), [hinge_of(sample, w, current.bound), spread]
+    )
 
 
 def multipliers_of(sample: SampleState) -> np.ndarray:
@@ -216,7 +237,11 @@ class Subgradient(Optimizer):
         self.state["squares"], self.state["spread"] = np.zeros(len(self.w)), np.array(0.0)
         self.state["drift"] = np.zeros(len(self.w))
         self.state["first"], self.state["lowest"] = np.array(0.0), np.array(np.inf)
-        self.state["cycle"], self.state["before"], self.state["gain"] = np.array(0), np.array(np.inf), np.array(np.inf)
+        self.state["cycle"], self.state["before"], self.state["gain"] = (
+            np.array(0),
+            np.array(np.inf),
+            np.array(np.inf),
+        )
 
     def _note(self, value: float) -> None:
         """Keep the first and the lowest F; and, where a cycle has ended, how much F fell in it."""
@@ -225,7 +250,11 @@ class Subgradient(Optimizer):
             state["first"] = np.array(value)
         state["lowest"], state["gain"] = np.minimum(state["lowest"], value), np.array(np.inf)
         if number > int(state["cycle"]):
-            state["gain"], state["before"], state["cycle"] = state["before"] - state["lowest"], state["lowest"], np.array(number)
+            state["gain"], state["before"], state["cycle"] = (
+                state["before"] - state["lowest"],
+                state["lowest"],
+                np.array(number),
+            )
 
     def stalled(self, lowest: np.ndarray, least: float) -> str:
         """As in the base class; judged by whole cycles: within one, F rises with long steps and rests with short ones."""
@@ -240,20 +269,22 @@ class Subgradient(Optimizer):
         # which ends beside the optimum
         share = 2.0 / (2.0 + float(state["t"]))
         if self.step is None:  # else they are AdaGrad's sums
-            state["squares"] = state["squares"] + share * (slope ** 2 - state["squares"])
+            state["squares"] = state["squares"] + share * (slope**2 - state["squares"])
         state["spread"] = state["spread"] + share * (spread - state["spread"])
 
     def _move_w(self, slope: np.ndarray, share: float) -> None:
         """A proximal step against a slope (P,); `share` of R goes with it."""
         state, prior = self.state, self.objective.prior
         if self.step is not None:
-            state["squares"] = state["squares"] + slope ** 2
+            state["squares"] = state["squares"] + slope**2
             roots, aim = np.sqrt(state["squares"]), self.step
         else:
             # a slope far above its mean is no reason for a leap; one that is usually small is none for a step without bounds
-            squares = np.maximum(state["squares"], slope ** 2 / EXCESS)
+            squares = np.maximum(state["squares"], slope**2 / EXCESS)
             roots = np.sqrt(squares + squares.mean())
-            aim = self._aim / max(float(np.sum(np.divide(squares, roots, out=squares, where=roots > 0))), 1e-300)
+            aim = self._aim / max(
+                float(np.sum(np.divide(squares, roots, out=squares, where=roots > 0))), 1e-300
+            )
             state["drift"] = state["drift"] + self._newest * (slope / share - state["drift"])
             slope = share * state["drift"]
         # a weight that was never asked to move must not hold back those that share its set
@@ -264,7 +295,11 @@ class Subgradient(Optimizer):
     @property
     def _aim(self) -> float:
         """By how much a move of this pass should lower F; nothing before the first pass."""
-        first, lowest, (number, u) = float(self.state["first"]), float(self.state["lowest"]), cycle_of(int(self.state["t"]))
+        first, lowest, (number, u) = (
+            float(self.state["first"]),
+            float(self.state["lowest"]),
+            cycle_of(int(self.state["t"])),
+        )
         if first <= 0:
             return 0.0
         top = lowest * (first / lowest) ** (0.5 / (1 + number)) if lowest > 0 else 0.0
@@ -316,9 +351,14 @@ class Stochastic(Subgradient):
     def run(self) -> PassReport:
         if int(self.state["t"]) % self.evaluate_every == 0:
             return super().run()
-        n, order, total, aim = self.objective.n_samples, self.order(), np.zeros(len(self.w) + 2), self._shown_step
+        n, order, total, aim = (
+            self.objective.n_samples,
+            self.order(),
+            np.zeros(len(self.w) + 2),
+            self._shown_step,
+        )
         for first in range(0, n, self.batch):
-            index = np.sort(order[first:first + self.batch])
+            index = np.sort(order[first : first + self.batch])
             found = np.sum(self._visit(index), axis=0)
             self._move_w(found[:-2], len(index) / n)
             total += found
@@ -331,7 +371,9 @@ class Stochastic(Subgradient):
         return self.objective.each(move_multipliers, self.w, self._lambda_step, index=index)
 
 
-def move_by_groups(sample: SampleState, w: np.ndarray, step: LambdaStep, seed: list[int]) -> np.ndarray:
+def move_by_groups(
+    sample: SampleState, w: np.ndarray, step: LambdaStep, seed: list[int]
+) -> np.ndarray:
     """As `move_multipliers`, group after group: each is minimised where the moves of the last one led.
 
     All groups count in each move, with the minimisers last found: indicators "ind" (D,), clique features "cliques" (groups, P).
@@ -359,12 +401,16 @@ def move_and_remember(sample: SampleState, w: np.ndarray, step: LambdaStep) -> n
     dual, memory, layout = sample.dual, sample.memory, sample.layout
     current = dual.round(multipliers_of(sample))
     memory["ind"] = current.ind
-    memory["cliques"] = np.array([layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)])
+    memory["cliques"] = np.array(
+        [layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)]
+    )
     mean, spread = move_by_remembered(sample, step, 1.0)
     return np.append(remembered_slope(sample, mean), [hinge_of(sample, w, current.bound), spread])
 
 
-def move_by_remembered(sample: SampleState, step: LambdaStep, part: float) -> tuple[np.ndarray, float]:
+def move_by_remembered(
+    sample: SampleState, step: LambdaStep, part: float
+) -> tuple[np.ndarray, float]:
     """Go a part of a step along the slope in lambda that is remembered: the average indicators (n_coords,), the squared slope."""
     memory, slaves = sample.memory, sample.dual.slaves
     mean = sample.dual.mean(memory["ind"])
@@ -375,7 +421,9 @@ def move_by_remembered(sample: SampleState, step: LambdaStep, part: float) -> tu
 
 def remembered_slope(sample: SampleState, mean: np.ndarray) -> np.ndarray:
     """The slope in w (P,) that is remembered, with average indicators `mean` (n_coords,)."""
-    features = sample.layout.join(sample.dual.slaves.unary_features(mean), sample.memory["cliques"].sum(axis=0))
+    features = sample.layout.join(
+        sample.dual.slaves.unary_features(mean), sample.memory["cliques"].sum(axis=0)
+    )
     return slope_of(sample, features)
 
 
@@ -391,4 +439,10 @@ class Incremental(Stochastic):
     batch_move = staticmethod(move_and_remember)
 
     def _visit(self, index: np.ndarray) -> list[np.ndarray]:
-        return self.objective.each(move_by_groups, self.w, self._lambda_step, [self.seed, int(self.state["t"])], index=index)
+        return self.objective.each(
+            move_by_groups,
+            self.w,
+            self._lambda_step,
+            [self.seed, int(self.state["t"])],
+            index=index,
+        )

@@ -98,7 +98,9 @@ class GroupL2(Regularizer):
             rows = w.shape[0] if w.ndim else 1
             return np.repeat(np.arange(rows), w.size // max(rows, 1))
         if self.groups.size != w.size:
-            raise ValueError(f"groups: expected one number for each of the {w.size} weights, got {self.groups.size}")
+            raise ValueError(
+                f"groups: expected one number for each of the {w.size} weights, got {self.groups.size}"
+            )
         return self.groups.ravel()
 
     def _norms(self, w: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -111,7 +113,9 @@ class GroupL2(Regularizer):
         number = self._numbers(w)
         norm = self._norms(w, number)
         # one step for a group: with different ones the proximal map has no closed form
-        rate = np.bincount(number, np.broadcast_to(step, w.shape).ravel()) / np.maximum(np.bincount(number), 1)
+        rate = np.bincount(number, np.broadcast_to(step, w.shape).ravel()) / np.maximum(
+            np.bincount(number), 1
+        )
         factor = np.maximum(1.0 - rate * self.tau / np.maximum(norm, 1e-300), 0.0)
         return (w.ravel() * factor[number]).reshape(w.shape)
 
@@ -178,8 +182,10 @@ class Projection(ConvexSet):
     def project(self, w: np.ndarray) -> np.ndarray:
         found = np.asarray(self.function(w), float)
         if found.shape != w.shape or not np.isfinite(found).all():
-            raise ValueError(f"constraints: the projection returned shape {found.shape} (finite: {np.isfinite(found).all()}), "
-                             f"expected a finite array of shape {w.shape}")
+            raise ValueError(
+                f"constraints: the projection returned shape {found.shape} (finite: {np.isfinite(found).all()}), "
+                f"expected a finite array of shape {w.shape}"
+            )
         return found
 
 
@@ -191,7 +197,9 @@ class Prior:
 
     def __init__(self, layout: WeightLayout, regularizer: Any = None, constraints: Any = None):
         self.layout = layout
-        self.regularizers = self._by_segment("regularizer", regularizer, Regularizer, NoRegularizer())
+        self.regularizers = self._by_segment(
+            "regularizer", regularizer, Regularizer, NoRegularizer()
+        )
         self.sets = self._by_segment("constraints", constraints, ConvexSet, ConvexSet())
         for name, shape in layout.shapes.items():
             self._check_fit(name, shape)
@@ -204,10 +212,14 @@ class Prior:
         if isinstance(given, kind):
             return {name: given for name in self.layout.shapes}
         if not isinstance(given, Mapping):
-            raise TypeError(f"{what}: expected a {kind.__name__}, or a mapping from segment names to them, got {given!r}")
+            raise TypeError(
+                f"{what}: expected a {kind.__name__}, or a mapping from segment names to them, got {given!r}"
+            )
         unknown = [name for name in given if name not in self.layout.shapes]
         if unknown:
-            raise ValueError(f"{what}: no weight segment {unknown[0]!r}; the model has {sorted(self.layout.shapes)}")
+            raise ValueError(
+                f"{what}: no weight segment {unknown[0]!r}; the model has {sorted(self.layout.shapes)}"
+            )
         found = {}
         for name in self.layout.shapes:
             value = given.get(name, default)
@@ -227,22 +239,29 @@ class Prior:
             except ValueError:
                 fits = False
             if not fits:
-                raise ValueError(f"constraints[{name!r}].{bound}: expected a number or shape {shape}, got shape {given}")
+                raise ValueError(
+                    f"constraints[{name!r}].{bound}: expected a number or shape {shape}, got shape {given}"
+                )
         groups = getattr(self.regularizers[name], "groups", None)
         if groups is not None and groups.size != np.prod(shape, dtype=int):
-            raise ValueError(f"regularizer[{name!r}].groups: expected a number for each weight of shape {shape}, got {groups.size}")
+            raise ValueError(
+                f"regularizer[{name!r}].groups: expected a number for each weight of shape {shape}, got {groups.size}"
+            )
 
     def _map(self, w: np.ndarray, function: Callable[[str, np.ndarray], np.ndarray]) -> np.ndarray:
         out = np.empty(self.layout.size)
         for name, part in self.layout.split(w).items():
-            out[self.layout.slices[name]] = np.asarray(self.sets[name].project(function(name, part))).ravel()
+            out[self.layout.slices[name]] = np.asarray(
+                self.sets[name].project(function(name, part))
+            ).ravel()
         return out
 
     @cached_property
     def plain(self) -> bool:
         """Nothing but mu/2 |w|^2, and no set: then all is one formula."""
-        return all(type(s) is ConvexSet for s in self.sets.values()) and \
-            all(type(r) in (L2, NoRegularizer) for r in self.regularizers.values())
+        return all(type(s) is ConvexSet for s in self.sets.values()) and all(
+            type(r) in (L2, NoRegularizer) for r in self.regularizers.values()
+        )
 
     @cached_property
     def curvature(self) -> np.ndarray:
@@ -283,7 +302,9 @@ class Prior:
         if self.plain:
             return out
         for name, where in self.layout.slices.items():
-            coupled = not (type(self.sets[name]) is ConvexSet or isinstance(self.sets[name], (Box, Fixed)))
+            coupled = not (
+                type(self.sets[name]) is ConvexSet or isinstance(self.sets[name], (Box, Fixed))
+            )
             if coupled or isinstance(self.regularizers[name], GroupL2):
                 out[where] = out[where].min(initial=np.inf)
         return out

@@ -35,13 +35,23 @@ class Sample:
     completion: Callable[[Sample, Mapping[str, np.ndarray]], np.ndarray] | None = None
 
     def __repr__(self) -> str:
-        hidden = f", {int(np.sum(np.asarray(self.hidden, bool)))} hidden" if self.hidden is not None else ""
-        return f"Sample({self.crf!r}, {np.size(self.labels)} labels{hidden}, weight={self.weight:g})"
+        hidden = (
+            f", {int(np.sum(np.asarray(self.hidden, bool)))} hidden"
+            if self.hidden is not None
+            else ""
+        )
+        return (
+            f"Sample({self.crf!r}, {np.size(self.labels)} labels{hidden}, weight={self.weight:g})"
+        )
 
     @property
     def observed(self) -> np.ndarray:
         """bool (V,)."""
-        return np.ones(self.crf.n_vars, bool) if self.hidden is None else ~np.asarray(self.hidden, bool)
+        return (
+            np.ones(self.crf.n_vars, bool)
+            if self.hidden is None
+            else ~np.asarray(self.hidden, bool)
+        )
 
     @property
     def latent(self) -> bool:
@@ -75,7 +85,9 @@ class LazySamples(Sequence):
         wrong = [k for k, s in enumerate(self.sources) if load is None and not callable(s)]
         if wrong:
             given = self.sources[wrong[0]]
-            raise TypeError(f"sources[{wrong[0]}]: expected a function without arguments, or anything with `load`, got {given!r}")
+            raise TypeError(
+                f"sources[{wrong[0]}]: expected a function without arguments, or anything with `load`, got {given!r}"
+            )
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -97,12 +109,18 @@ def check_sample(k: int, sample: Any) -> Sample:
     try:
         check_number("weight", sample.weight, low=0)
         if sample.hidden is not None and np.shape(sample.hidden) != (crf.n_vars,):
-            raise ValueError(f"hidden: expected shape ({crf.n_vars},), got {np.shape(sample.hidden)}")
+            raise ValueError(
+                f"hidden: expected shape ({crf.n_vars},), got {np.shape(sample.hidden)}"
+            )
         if sample.hidden is not None and not np.isin(sample.hidden, (0, 1)).all():
-            raise ValueError("hidden: expected True or False for each variable, got other numbers (indices are not accepted)")
+            raise ValueError(
+                "hidden: expected True or False for each variable, got other numbers (indices are not accepted)"
+            )
         labels = np.array(sample.labels, copy=True)
         if labels.dtype.kind not in "biuf":
-            raise ValueError(f"labels: expected whole numbers, got an array of dtype {labels.dtype}")
+            raise ValueError(
+                f"labels: expected whole numbers, got an array of dtype {labels.dtype}"
+            )
         if labels.shape != (crf.n_vars,):
             raise ValueError(f"labels: expected shape ({crf.n_vars},), got {labels.shape}")
         labels = np.where(sample.observed, labels, 0)

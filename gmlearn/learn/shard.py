@@ -32,13 +32,27 @@ class Shard:
     files of a temporary folder meanwhile.
     """
 
-    def __init__(self, first: int, samples: Sequence[Sample], loss: Loss, decomposition: Any, layout: WeightLayout,
-                 temperature: float):
-        self.first, self.samples, self.loss, self.decomposition = first, samples, loss, decomposition
+    def __init__(
+        self,
+        first: int,
+        samples: Sequence[Sample],
+        loss: Loss,
+        decomposition: Any,
+        layout: WeightLayout,
+        temperature: float,
+    ):
+        self.first, self.samples, self.loss, self.decomposition = (
+            first,
+            samples,
+            loss,
+            decomposition,
+        )
         self.layout, self.temperature = layout, temperature
         self.lazy = isinstance(samples, LazySamples)
         self._folder = tempfile.TemporaryDirectory(prefix="gmlearn-") if self.lazy else None
-        self._states = [] if self.lazy else [self._build(k, check=True) for k in range(len(samples))]
+        self._states = (
+            [] if self.lazy else [self._build(k, check=True) for k in range(len(samples))]
+        )
         if self.lazy:
             for k in range(len(samples)):
                 self._build(k, check=True)  # errors now, not in the middle of training
@@ -47,7 +61,14 @@ class Shard:
         sample = check_sample(self.first + k, self.samples[k])
         if check:
             check_features(self.first + k, sample)
-        state = SampleState(self.first + k, sample, sample.loss or self.loss, self.decomposition, self.layout, self.temperature)
+        state = SampleState(
+            self.first + k,
+            sample,
+            sample.loss or self.loss,
+            self.decomposition,
+            self.layout,
+            self.temperature,
+        )
         if check:
             check_truth(state)
         return state
@@ -57,8 +78,13 @@ class Shard:
         """The samples' states; of lazily loaded ones new states, which nobody keeps."""
         return [self._wake(k) for k in range(len(self.samples))] if self.lazy else self._states
 
-    def run(self, function: Callable[..., Any], args: tuple, places: Sequence[int] | None = None,
-            own: Sequence[tuple] | None = None) -> list[Any]:
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple,
+        places: Sequence[int] | None = None,
+        own: Sequence[tuple] | None = None,
+    ) -> list[Any]:
         """``function(state, *args, *own[j])`` of the samples at `places` (all by default)."""
         places = range(len(self.samples)) if places is None else places
         if own is None:
@@ -107,13 +133,20 @@ def check_features(k: int, sample: Sample) -> None:
     for i, block in enumerate(sample.crf.blocks):
         zero = {name: np.zeros(shape) for name, shape in block.segments().items()}
         tried = [block.gather(sample.labels)]
-        tried += [block.shape_members(np.minimum(label, block.member_states - 1)) for label in range(min(block.max_states, 16))]
+        tried += [
+            block.shape_members(np.minimum(label, block.member_states - 1))
+            for label in range(min(block.max_states, 16))
+        ]
         for x in tried:
             for name, value in block.features(x).items():
                 if not np.isfinite(value).all():
-                    raise ValueError(f"samples[{k}].crf.blocks[{i}] ({block!r}): the features of segment {name!r} are not finite")
+                    raise ValueError(
+                        f"samples[{k}].crf.blocks[{i}] ({block!r}): the features of segment {name!r} are not finite"
+                    )
             if np.isnan(block.energy(x, zero)).any():
-                raise ValueError(f"samples[{k}].crf.blocks[{i}] ({block!r}): its costs contain NaN; a cost is finite, or +inf")
+                raise ValueError(
+                    f"samples[{k}].crf.blocks[{i}] ({block!r}): its costs contain NaN; a cost is finite, or +inf"
+                )
 
 
 def check_truth(state: SampleState) -> None:
@@ -121,19 +154,30 @@ def check_truth(state: SampleState) -> None:
     k, sample = state.index, state.sample
     value = state.loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
     if value != 0.0:
-        raise ValueError(f"samples[{k}]: the loss {state.loss.name!r} is {value:g} at the truth, expected 0")
+        raise ValueError(
+            f"samples[{k}]: the loss {state.loss.name!r} is {value:g} at the truth, expected 0"
+        )
     emitted = loss_emitted(state)
     if abs(emitted) > 1e-9:
-        raise ValueError(f"samples[{k}]: what the loss {state.loss.name!r} adds to the energy (unary, blocks, constant) is "
-                         f"{-emitted:g} at the truth, expected 0")
+        raise ValueError(
+            f"samples[{k}]: what the loss {state.loss.name!r} adds to the energy (unary, blocks, constant) is "
+            f"{-emitted:g} at the truth, expected 0"
+        )
     if not sample.latent and not np.isfinite(state.truth_fixed):
         zero = {name: np.zeros(shape) for name, shape in sample.crf.layout.shapes.items()}
-        broken = [f"blocks[{i}] ({b!r})" for i, b in enumerate(sample.crf.blocks)
-                  if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()]
+        broken = [
+            f"blocks[{i}] ({b!r})"
+            for i, b in enumerate(sample.crf.blocks)
+            if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()
+        ]
         where = broken[0] if broken else "the unary costs"
-        raise ValueError(f"samples[{k}]: the true labels break a hard constraint of {where} (their energy is inf)")
+        raise ValueError(
+            f"samples[{k}]: the true labels break a hard constraint of {where} (their energy is inf)"
+        )
     if np.isnan(state.augmented.unary).any():
-        raise ValueError(f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid")
+        raise ValueError(
+            f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid"
+        )
 
 
 def loss_emitted(state: SampleState) -> float:
@@ -142,5 +186,8 @@ def loss_emitted(state: SampleState) -> float:
     at = sample.crf.offsets[:-1] + sample.labels
     with np.errstate(invalid="ignore"):  # a forbidden label costs inf in both
         unary = np.nan_to_num(sample.crf.unary[at] - augmented.unary[at]).sum()
-    extra = [b.energy(b.gather(sample.labels), {}).sum() for b in augmented.blocks[len(sample.crf.blocks):]]
+    extra = [
+        b.energy(b.gather(sample.labels), {}).sum()
+        for b in augmented.blocks[len(sample.crf.blocks) :]
+    ]
     return float(unary + sample.crf.constant - augmented.constant - np.sum(extra))

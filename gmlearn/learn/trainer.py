@@ -71,12 +71,33 @@ class Trainer(ABC):
         """Weights for `samples`."""
 
 
-def train(samples: Sequence[Sample], loss: str | Loss = "hamming", decomposition: Any = "auto", optimizer: str = "auto",
-          regularizer: Any = None, constraints: Any = None, checkpoint: str | os.PathLike | None = None, n_jobs: int = 1,
-          seed: int = 0, *, method: str | Trainer = "dual-decomposition", weights: Any = None, temperature: float = 0.0,
-          max_iter: int = 100, tol: float = 1e-4, completion_every: int = 5, completion_solver: str = "auto",
-          validation: Any = None, patience: int = 10, callbacks: Sequence[Callable[..., Any]] = (), checkpoint_every: int = 10,
-          show_progress: bool | None = None, executor: Any = "auto", scheduler: Any = None, **settings: Any) -> TrainedModel:
+def train(
+    samples: Sequence[Sample],
+    loss: str | Loss = "hamming",
+    decomposition: Any = "auto",
+    optimizer: str = "auto",
+    regularizer: Any = None,
+    constraints: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    n_jobs: int = 1,
+    seed: int = 0,
+    *,
+    method: str | Trainer = "dual-decomposition",
+    weights: Any = None,
+    temperature: float = 0.0,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    completion_every: int = 5,
+    completion_solver: str = "auto",
+    validation: Any = None,
+    patience: int = 10,
+    callbacks: Sequence[Callable[..., Any]] = (),
+    checkpoint_every: int = 10,
+    show_progress: bool | None = None,
+    executor: Any = "auto",
+    scheduler: Any = None,
+    **settings: Any,
+) -> TrainedModel:
     r"""Learn the weights of a CRF: :math:`\min_w R(w) + \sum_k c_k L_k(w)`, with every hinge replaced by its dual bound.
 
     Parameters
@@ -121,9 +142,30 @@ def train(samples: Sequence[Sample], loss: str | Loss = "hamming", decomposition
     True
     """
     trainer: Trainer = registry.get("trainer", method) if isinstance(method, str) else method
-    options = TrainingOptions(loss, decomposition, optimizer, regularizer, constraints, weights, temperature, max_iter, tol,
-                              completion_every, completion_solver, validation, patience, callbacks, checkpoint, checkpoint_every,
-                              n_jobs, seed, show_progress, executor, scheduler, settings)
+    options = TrainingOptions(
+        loss,
+        decomposition,
+        optimizer,
+        regularizer,
+        constraints,
+        weights,
+        temperature,
+        max_iter,
+        tol,
+        completion_every,
+        completion_solver,
+        validation,
+        patience,
+        callbacks,
+        checkpoint,
+        checkpoint_every,
+        n_jobs,
+        seed,
+        show_progress,
+        executor,
+        scheduler,
+        settings,
+    )
     return trainer.train(samples, options)
 
 
@@ -145,7 +187,9 @@ class DualDecomposition(Trainer):
                 executor.close()
 
 
-def build_objective(samples: Sequence[Sample], options: TrainingOptions, executor: Executor | None = None) -> Objective:
+def build_objective(
+    samples: Sequence[Sample], options: TrainingOptions, executor: Executor | None = None
+) -> Objective:
     """The checked objective of a training problem; every error names the sample."""
     samples = samples if isinstance(samples, LazySamples) else list(samples)
     if not len(samples):
@@ -160,12 +204,25 @@ def build_objective(samples: Sequence[Sample], options: TrainingOptions, executo
     firsts = np.cumsum([0, *sizes]).tolist()
     parts = [(a, samples[a:b]) for a, b in pairwise(firsts)]
     # those in memory are looked at here, not sent twice
-    layouts = executor.map(part_layout, parts) if isinstance(samples, LazySamples) else map(part_layout, parts)
+    layouts = (
+        executor.map(part_layout, parts)
+        if isinstance(samples, LazySamples)
+        else map(part_layout, parts)
+    )
     layout = merged_layout([found for part in layouts for found in part])
     if layout.size == 0:
-        raise ValueError("samples: the models have no weights to learn; give potentials a `weight` name")
-    prior = Prior(layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints)
-    executor.host([partial(Shard, first, part, loss, options.decomposition, layout, options.temperature) for first, part in parts])
+        raise ValueError(
+            "samples: the models have no weights to learn; give potentials a `weight` name"
+        )
+    prior = Prior(
+        layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints
+    )
+    executor.host(
+        [
+            partial(Shard, first, part, loss, options.decomposition, layout, options.temperature)
+            for first, part in parts
+        ]
+    )
     return Objective(executor, sizes, prior, options.temperature)
 
 
@@ -204,11 +261,15 @@ def check_functions(options: TrainingOptions) -> None:
     """Refuse callbacks that cannot be called, and a validation that is neither a function nor samples."""
     for i, callback in enumerate(options.callbacks):
         if not callable(callback):
-            raise TypeError(f"callbacks[{i}]: expected a function of (passes, weights, history), got {callback!r}")
+            raise TypeError(
+                f"callbacks[{i}]: expected a function of (passes, weights, history), got {callback!r}"
+            )
     if options.validation is None or callable(options.validation):
         return
     if not len(options.validation):
-        raise ValueError("validation: expected samples, or a function weights -> error, got no samples")
+        raise ValueError(
+            "validation: expected samples, or a function weights -> error, got no samples"
+        )
     for k, sample in enumerate(options.validation):
         try:
             check_sample(k, sample)
@@ -230,9 +291,15 @@ class TrainingRun:
         check_functions(options)
         self.objective = build_objective(samples, options, executor)
         prior, layout = self.objective.prior, self.objective.layout
-        given = np.zeros(layout.size) if options.weights is None else layout.join(layout.check(options.weights))
+        given = (
+            np.zeros(layout.size)
+            if options.weights is None
+            else layout.join(layout.check(options.weights))
+        )
         self.about = self.objective.each(description)
-        self.data_digest = hashlib.sha256(b"".join([given.tobytes(), *(a["digest"] for a in self.about)])).hexdigest()
+        self.data_digest = hashlib.sha256(
+            b"".join([given.tobytes(), *(a["digest"] for a in self.about)])
+        ).hexdigest()
         self.optimizer = self._make_optimizer(prior.project(given))
         self.history = TrainingHistory()
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
@@ -250,7 +317,9 @@ class TrainingRun:
             raise ValueError(f"optimizer {name!r} refuses this problem: {reason}")
         unknown = [s for s in options.settings if s not in kind.settings]
         if unknown:
-            raise TypeError(f"optimizer {name!r} has no setting {unknown[0]!r}; it has {sorted(kind.settings)}")
+            raise TypeError(
+                f"optimizer {name!r} has no setting {unknown[0]!r}; it has {sorted(kind.settings)}"
+            )
         self.optimizer_name = name
         return kind(self.objective, w, options.seed, **options.settings)
 
@@ -262,19 +331,31 @@ class TrainingRun:
         if self.finished:
             return self._model(self.finished)
         status = f"max_iter = {options.max_iter} passes"
-        with progress(total=options.max_iter, initial=begin, desc="training", show=options.show_progress) as bar:
+        with progress(
+            total=options.max_iter, initial=begin, desc="training", show=options.show_progress
+        ) as bar:
             for t in range(begin, options.max_iter):
                 drop = self._complete(t)
                 report = self.optimizer.run()
                 self._mend()
                 validation = self._keep_best(report.objective)
-                self.history.append(passes=t + 1, objective=report.objective, bound=report.bound, gap=report.gap,
-                                    seconds=time.perf_counter() - start, step=report.step, validation=validation, completion=drop)
+                self.history.append(
+                    passes=t + 1,
+                    objective=report.objective,
+                    bound=report.bound,
+                    gap=report.gap,
+                    seconds=time.perf_counter() - start,
+                    step=report.step,
+                    validation=validation,
+                    completion=drop,
+                )
                 bar.update(1)
                 if report.objective is not None:
                     bar.set_postfix_str(f"objective {self.best_value:.6g}")
                 reason = self._stop()
-                if options.checkpoint is not None and ((t + 1) % options.checkpoint_every == 0 or reason):
+                if options.checkpoint is not None and (
+                    (t + 1) % options.checkpoint_every == 0 or reason
+                ):
                     self._save(t + 1, reason)
                 if reason:
                     status = reason
@@ -298,7 +379,9 @@ class TrainingRun:
     def _complete_now(self) -> tuple[float, bool]:
         """How much F fell by the completions of now, and whether any truth changed."""
         options = self.options
-        found = self.objective.each(take_completion, self.optimizer.w, options.completion_solver, options.seed)
+        found = self.objective.each(
+            take_completion, self.optimizer.w, options.completion_solver, options.seed
+        )
         return float(np.sum([drop for drop, _ in found])), any(changed for _, changed in found)
 
     def _mend(self) -> None:
@@ -315,7 +398,9 @@ class TrainingRun:
             return None
         w = self.optimizer.evaluated_w
         validation = self._validate(w)
-        better = validation < self.best_validation if validation is not None else value < self.best_value
+        better = (
+            validation < self.best_validation if validation is not None else value < self.best_value
+        )
         if better:
             self.best_w = w.copy()
             self.best_validation = np.inf if validation is None else validation
@@ -337,7 +422,9 @@ class TrainingRun:
         """Why training should end after this pass; empty to go on."""
         options, history = self.options, self.history
         for callback in options.callbacks:
-            if callback(len(history), weights_dict(self.objective.layout, self.optimizer.w), history):
+            if callback(
+                len(history), weights_dict(self.objective.layout, self.optimizer.w), history
+            ):
                 return f"callback {getattr(callback, '__name__', type(callback).__name__)}"
         if options.validation is not None and self.idle >= options.patience:
             return f"no better validation error in {options.patience} evaluations"
@@ -346,40 +433,80 @@ class TrainingRun:
             return f"certified: objective within {options.tol:g} of its lower bound"
         values = np.minimum.accumulate(history.evaluated())
         measured = np.isfinite(history.objective[-1]) and not np.isfinite(bound)
-        since = self.optimizer.stalled(values, options.tol * scale) if measured and options.validation is None else ""
+        since = (
+            self.optimizer.stalled(values, options.tol * scale)
+            if measured and options.validation is None
+            else ""
+        )
         if since:
             return f"objective fell by less than {options.tol:g} {since}"
         return ""
 
     def _model(self, status: str) -> TrainedModel:
         options = self.options
-        settings = plain_settings({"optimizer": self.optimizer_name, "optimizer_reason": self.optimizer_reason,
-                                   "loss": options.loss, "decomposition": options.decomposition,
-                                   "regularizer": options.regularizer, "constraints": options.constraints,
-                                   "temperature": options.temperature, "max_iter": options.max_iter, "tol": options.tol,
-                                   **options.settings})
+        settings = plain_settings(
+            {
+                "optimizer": self.optimizer_name,
+                "optimizer_reason": self.optimizer_reason,
+                "loss": options.loss,
+                "decomposition": options.decomposition,
+                "regularizer": options.regularizer,
+                "constraints": options.constraints,
+                "temperature": options.temperature,
+                "max_iter": options.max_iter,
+                "tol": options.tol,
+                **options.settings,
+            }
+        )
         completions = [c for c in self.objective.each(completed_labels) if c is not None]
         weights = dict(weights_dict(self.objective.layout, self.best_w))
-        return TrainedModel(weights, float(self.best_value), self.history, completions, settings, options.seed, status=status)
+        return TrainedModel(
+            weights,
+            float(self.best_value),
+            self.history,
+            completions,
+            settings,
+            options.seed,
+            status=status,
+        )
 
     # ------------------------------------------------------------------ checkpoints
 
     def _fingerprint(self) -> dict[str, Any]:
         objective, options = self.objective, self.options
-        return {"optimizer": self.optimizer_name, "seed": options.seed, "settings": plain_settings(options.settings),
-                "segments": {n: list(s) for n, s in objective.layout.shapes.items()}, "samples": objective.n_samples,
-                "duals": [a["duals"] for a in self.about], "temperature": options.temperature, "tol": options.tol,
-                "regularizer": repr([(n, vars(r)) for n, r in objective.prior.regularizers.items()]),
-                "constraints": [type(s).__name__ for s in objective.prior.sets.values()],
-                "loss": sorted({a["loss"] for a in self.about}), "data": self.data_digest}
+        return {
+            "optimizer": self.optimizer_name,
+            "seed": options.seed,
+            "settings": plain_settings(options.settings),
+            "segments": {n: list(s) for n, s in objective.layout.shapes.items()},
+            "samples": objective.n_samples,
+            "duals": [a["duals"] for a in self.about],
+            "temperature": options.temperature,
+            "tol": options.tol,
+            "regularizer": repr([(n, vars(r)) for n, r in objective.prior.regularizers.items()]),
+            "constraints": [type(s).__name__ for s in objective.prior.sets.values()],
+            "loss": sorted({a["loss"] for a in self.about}),
+            "data": self.data_digest,
+        }
 
     def _save(self, passes: int, reason: str) -> None:
-        progress_made = {"passes": passes, "finished": reason, "best_value": self.best_value,
-                         "best_validation": self.best_validation, "idle": self.idle}
+        progress_made = {
+            "passes": passes,
+            "finished": reason,
+            "best_value": self.best_value,
+            "best_validation": self.best_validation,
+            "idle": self.idle,
+        }
         snapshot = self.optimizer.snapshot()
         self.objective.remember(snapshot["samples"])
-        save_checkpoint(self.options.checkpoint, self._fingerprint(), snapshot, self.best_w,  # type: ignore[arg-type]
-                        self.history, progress_made)
+        save_checkpoint(
+            self.options.checkpoint,
+            self._fingerprint(),
+            snapshot,
+            self.best_w,  # type: ignore[arg-type]
+            self.history,
+            progress_made,
+        )
 
     def _resume(self) -> int:
         """Continue from the checkpoint, if there is one; returns the number of passes already done."""
@@ -391,10 +518,15 @@ class TrainingRun:
             self.optimizer.restore(snapshot)
             self.objective.remember(snapshot["samples"])
             check_like({"best": self.best_w}, {"best": self.optimizer.w})
-            self.best_value, self.best_validation = float(made["best_value"]), float(made["best_validation"])
+            self.best_value, self.best_validation = (
+                float(made["best_value"]),
+                float(made["best_validation"]),
+            )
             self.idle, self.finished = int(made["idle"]), str(made["finished"])
             if int(made["passes"]) != len(self.history) or not 0 <= self.idle <= len(self.history):
-                raise ValueError(f"progress: expected {len(self.history)} passes as in the history, got {made['passes']!r}")
+                raise ValueError(
+                    f"progress: expected {len(self.history)} passes as in the history, got {made['passes']!r}"
+                )
             return int(made["passes"])
 
 
@@ -406,8 +538,12 @@ def description(state: SampleState) -> dict[str, Any]:
     digest = hashlib.sha256(str(state.weight).encode())
     for array in (state.sample.observed, state.truth, state.truth_features, state.sample.crf.unary):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return {"digest": digest.digest(), "duals": len(state.dual.coords), "loss": f"{state.loss.name} {vars(state.loss)}",
-            "latent": state.sample.latent}
+    return {
+        "digest": digest.digest(),
+        "duals": len(state.dual.coords),
+        "loss": f"{state.loss.name} {vars(state.loss)}",
+        "latent": state.sample.latent,
+    }
 
 
 def error_of(model: TrainedModel, sample: Sample) -> float:

@@ -54,7 +54,9 @@ class Hamming(LabelLoss):
         if self.weights is None:
             return self.scale * wrong
         if len(self.weights) != crf.n_vars:
-            raise ValueError(f"weights: expected one for each of the {crf.n_vars} variables, got {len(self.weights)}")
+            raise ValueError(
+                f"weights: expected one for each of the {crf.n_vars} variables, got {len(self.weights)}"
+            )
         return self.scale * wrong * np.repeat(self.weights, crf.n_states)
 
 
@@ -67,11 +69,15 @@ class WeightedHamming(Hamming):
         super().__init__()
         self.label_weights = check_array("label_weights", label_weights, ndim=1)
         if self.label_weights.size and self.label_weights.min() < 0:
-            raise ValueError(f"label_weights: expected numbers >= 0, got {self.label_weights.min():g}")
+            raise ValueError(
+                f"label_weights: expected numbers >= 0, got {self.label_weights.min():g}"
+            )
 
     def costs(self, crf: CRF, truth: np.ndarray) -> np.ndarray:
         if crf.n_vars and int(truth.max()) >= len(self.label_weights):
-            raise ValueError(f"label_weights: {len(self.label_weights)} weights, but the truth has label {int(truth.max())}")
+            raise ValueError(
+                f"label_weights: {len(self.label_weights)} weights, but the truth has label {int(truth.max())}"
+            )
         return super().costs(crf, truth) * np.repeat(self.label_weights[truth], crf.n_states)
 
 

@@ -5,5 +5,15 @@ from gmlearn.master.dual import Dual, Round
 from gmlearn.master.steps import Constant, Diminishing, Level, Polyak, StepRule, make_step_rule
 from gmlearn.master.subgradient import ascend_subgradient
 
-__all__ = ["Constant", "Diminishing", "Dual", "Level", "Polyak", "Round", "StepRule", "ascend_bcfw", "ascend_subgradient",
-           "make_step_rule"]
+__all__ = [
+    "Constant",
+    "Diminishing",
+    "Dual",
+    "Level",
+    "Polyak",
+    "Round",
+    "StepRule",
+    "ascend_bcfw",
+    "ascend_subgradient",
+    "make_step_rule",
+]

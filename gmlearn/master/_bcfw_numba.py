@@ -23,7 +23,14 @@ def batch_step(indptr, coords, loose, base, theta, ind, value, cost, y, mean, in
     """
     for m in range(len(indptr) - 1):
         part = slice(indptr[m], indptr[m + 1])
-        to, at, where, level, costs, freedom = ind[part], y[part], coords[part], base[part], theta[part], loose[part]
+        to, at, where, level, costs, freedom = (
+            ind[part],
+            y[part],
+            coords[part],
+            base[part],
+            theta[part],
+            loose[part],
+        )
         gap, quadratic, vertex = cost[m], 0.0, value[m]
         for i in range(len(to)):
             move = to[i] - at[i]

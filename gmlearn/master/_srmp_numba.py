@@ -15,7 +15,9 @@ def ends_of_cliques(rank, inc_var, inc_clique, first, last):
 
 
 @njit(cache=True, nogil=True)
-def move_variables(variables, rank, offsets, inc_ptr, inc_clique, inc_slot, first, last, marginals, theta, costs):
+def move_variables(
+    variables, rank, offsets, inc_ptr, inc_clique, inc_slot, first, last, marginals, theta, costs
+):
     """Variables that share no clique collect their cliques' min-marginals, and give a share to the cliques that go on.
 
     marginals (Q, L) : row q belongs to the variable of this set in clique q.   theta : dual costs of the cliques; variable j's
@@ -53,7 +55,9 @@ def move_variables(variables, rank, offsets, inc_ptr, inc_clique, inc_slot, firs
 
 
 @njit(cache=True, nogil=True)
-def fix_variables(variables, offsets, inc_ptr, inc_clique, inc_slot, marginals, theta, costs, labels):
+def fix_variables(
+    variables, offsets, inc_ptr, inc_clique, inc_slot, marginals, theta, costs, labels
+):
     """Give variables that share no clique their best labels, and forbid all others in their cliques."""
     for v in variables:
         lo, size = offsets[v], offsets[v + 1] - offsets[v]

@@ -37,13 +37,21 @@ class Batch:
             self.prepared = self.group.prepare(w)
             size = np.diff(group.indptr)[chosen]
             start = group.indptr[chosen]
-            self.slots = first + np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+            self.slots = (
+                first
+                + np.repeat(start - (np.cumsum(size) - size), size)
+                + np.arange(int(size.sum()))
+            )
         self.indptr = self.group.indptr
 
 
 def make_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
     """All slaves as batches that share no coordinate, group by group and colour by colour."""
-    return [Batch(dual, w, number, colour) for number, group in enumerate(dual.slaves.groups) for colour in group.colours]
+    return [
+        Batch(dual, w, number, colour)
+        for number, group in enumerate(dual.slaves.groups)
+        for colour in group.colours
+    ]
 
 
 def large_batches(dual: Dual, w: Mapping[str, np.ndarray]) -> list[Batch]:
@@ -85,15 +93,19 @@ class Mixture:
         self.centre, self.average, self.mean = dual.lam.copy(), dual.lam.copy(), first.mean.copy()
         self.y, self.theta = first.ind[self.slots], np.empty(len(self.slots))
         self.set_base()
-        self.cost = [value - np.bincount(b.group.owner, np.where(ind > 0, theta, 0.0) * ind, b.group.n)
-                     for b, (theta, ind, value) in zip(self.batches, self.vertices(first, dual.lam))]
+        self.cost = [
+            value - np.bincount(b.group.owner, np.where(ind > 0, theta, 0.0) * ind, b.group.n)
+            for b, (theta, ind, value) in zip(self.batches, self.vertices(first, dual.lam))
+        ]
 
     def set_base(self) -> None:
         """The costs at the proximal centre, freed of what rounding has left of its sums."""
         self.centre, self.average = self.dual.centred(self.centre), self.dual.centred(self.average)
         self.base = (self.dual.share + self.centre)[self.slots]
 
-    def vertices(self, current: Round, lam: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def vertices(
+        self, current: Round, lam: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """(theta, ind, value) of each batch in a round at the multipliers `lam` (D,)."""
         theta, ind = (self.dual.share + lam)[self.slots], current.ind[self.slots]
         for batch, where in zip(self.batches, self.where):
@@ -105,26 +117,55 @@ class Mixture:
 
         for batch, where in zip(self.batches, self.where):
             theta = self.theta[where]
-            batch_theta(self.coords[where], self.base[where], self.y[where], self.mean, inverse, theta)
+            batch_theta(
+                self.coords[where], self.base[where], self.y[where], self.mean, inverse, theta
+            )
             r = batch.group.solve(theta, batch.prepared)
             yield theta, r.ind, r.value
 
-    def step(self, vertices: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], inverse: float) -> None:
+    def step(
+        self, vertices: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], inverse: float
+    ) -> None:
         """Move every batch towards its vertices."""
         from gmlearn.master._bcfw_numba import batch_step
 
-        for batch, where, cost, (theta, ind, value) in zip(self.batches, self.where, self.cost, vertices):
-            batch_step(batch.indptr, self.coords[where], self.loose[where], self.base[where], theta, ind, value, cost,
-                       self.y[where], self.mean, inverse)
+        for batch, where, cost, (theta, ind, value) in zip(
+            self.batches, self.where, self.cost, vertices
+        ):
+            batch_step(
+                batch.indptr,
+                self.coords[where],
+                self.loose[where],
+                self.base[where],
+                theta,
+                ind,
+                value,
+                cost,
+                self.y[where],
+                self.mean,
+                inverse,
+            )
 
     def move_centre(self, inverse: float) -> None:
         """The next proximal step begins where this one led."""
         from gmlearn.master._bcfw_numba import move_centre
 
-        move_centre(self.coords, self.slots, self.y, self.mean, inverse, self.rate, self.centre, self.average, self.base)
+        move_centre(
+            self.coords,
+            self.slots,
+            self.y,
+            self.mean,
+            inverse,
+            self.rate,
+            self.centre,
+            self.average,
+            self.base,
+        )
 
 
-def ascend_bcfw(dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, passes: int = 4) -> Iterator[Round]:
+def ascend_bcfw(
+    dual: Dual, w: Mapping[str, np.ndarray], *, reach: float = 1.0, passes: int = 4
+) -> Iterator[Round]:
     """Yield a round (a valid bound) after every `passes` passes; ``dual.lam`` holds the best multipliers.
 
     Parameters

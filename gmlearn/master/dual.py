@@ -82,7 +82,10 @@ class Dual:
                 return self.round(theta=costs)
         if theta is None:
             theta = self.share + (self.lam if lam is None else lam)
-        results = [g.solve(theta[s], p) for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared)]
+        results = [
+            g.solve(theta[s], p)
+            for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared)
+        ]
         bound = float(sum(r.value.sum() for r in results)) + self.constant
         return Round(bound, self.slaves.mean_of(results), results)
 
@@ -90,7 +93,9 @@ class Dual:
         """The typical size of the costs that the multipliers must move: mean finite reduced cost of a label."""
         costs = []
         theta = self.share + self.lam
-        for g, s, p, r in zip(self.slaves.groups, self.slaves.slices, self.prepared, current.results):
+        for g, s, p, r in zip(
+            self.slaves.groups, self.slaves.slices, self.prepared, current.results
+        ):
             if g.has("min_marginals"):
                 with np.errstate(invalid="ignore"):  # an infeasible slave: inf - inf
                     reduced = g.min_marginals(theta[s], p) - r.value[g.owner]  # type: ignore[attr-defined]

@@ -20,8 +20,12 @@ def with_variable_slaves(slaves: Slaves) -> Slaves:
     """The same cliques, and one slave for each variable, which come last."""
     cliques = [g for g in slaves.groups if not isinstance(g, FreeGroup)]
     if not all(isinstance(g, CliqueGroup) for g in cliques):
-        raise ValueError("decomposition: MPLP works with one slave per clique, decomposition='per-clique'")
-    return Slaves(slaves.crf, [*cliques, FreeGroup(np.arange(slaves.crf.n_vars), slaves.crf.offsets)])
+        raise ValueError(
+            "decomposition: MPLP works with one slave per clique, decomposition='per-clique'"
+        )
+    return Slaves(
+        slaves.crf, [*cliques, FreeGroup(np.arange(slaves.crf.n_vars), slaves.crf.offsets)]
+    )
 
 
 def ascend_mplp(dual: Dual, w) -> Iterator[Round]:

@@ -24,8 +24,15 @@ from gmlearn.slaves import CliqueGroup, FreeGroup
 class Turn:
     """The cliques of one group that hold a variable of one colour, and which member it is."""
 
-    def __init__(self, group: CliqueGroup, where: slice, first_row: int, member: np.ndarray, w: Mapping[str, np.ndarray],
-                 prepared: Any):
+    def __init__(
+        self,
+        group: CliqueGroup,
+        where: slice,
+        first_row: int,
+        member: np.ndarray,
+        w: Mapping[str, np.ndarray],
+        prepared: Any,
+    ):
         self.group, self.prepared, self.member = group, prepared, member
         self.rows = slice(first_row, first_row + group.n)
         self.slots: slice | np.ndarray = where
@@ -41,7 +48,7 @@ class Turn:
     def marginals(self, theta: np.ndarray, out: np.ndarray) -> None:
         """Min-marginals of the members into the rows of `out`."""
         found = self.group.member_marginals(theta[self.slots], self.prepared, self.member)
-        out[self.rows, :found.shape[1]] = found
+        out[self.rows, : found.shape[1]] = found
 
 
 class SequentialMessages:
@@ -58,25 +65,38 @@ class SequentialMessages:
         from gmlearn._utils._sorting_numba import counting_order
 
         crf = slaves.crf
-        groups = [(g, s) for g, s in zip(slaves.groups, slaves.slices) if isinstance(g, CliqueGroup)]
+        groups = [
+            (g, s) for g, s in zip(slaves.groups, slaves.slices) if isinstance(g, CliqueGroup)
+        ]
         if len(groups) < sum(not isinstance(g, FreeGroup) for g in slaves.groups):
-            raise ValueError("decomposition: SRMP works with one slave per clique, decomposition='per-clique'")
+            raise ValueError(
+                "decomposition: SRMP works with one slave per clique, decomposition='per-clique'"
+            )
         self.slaves, self.offsets, self.rng = slaves, crf.offsets, np.random.default_rng(seed)
         self.costs, self.theta = slaves.unary(w).copy(), np.zeros(len(slaves.coords))
         self.taken, self.latest = 0.0, -1
         rows = np.cumsum([0] + [g.n for g, _ in groups])
         var = [g.block.members for g, _ in groups]
-        clique = [r + np.repeat(np.arange(g.n), np.diff(g.block.indptr)) for (g, _), r in zip(groups, rows)]
+        clique = [
+            r + np.repeat(np.arange(g.n), np.diff(g.block.indptr))
+            for (g, _), r in zip(groups, rows)
+        ]
         slot = [s.start + g.ptr[:-1] for g, s in groups]
         self.inc_var, self.inc_clique = _joined(var), _joined(clique)
         self.inc_ptr, order = counting_order(self.inc_var, crf.n_vars)
-        self.inc_var, self.inc_clique, self.inc_slot = self.inc_var[order], self.inc_clique[order], _joined(slot)[order]
+        self.inc_var, self.inc_clique, self.inc_slot = (
+            self.inc_var[order],
+            self.inc_clique[order],
+            _joined(slot)[order],
+        )
         n_cliques = int(rows[-1])
         self.out = np.zeros((n_cliques, int(crf.n_states.max(initial=1))))
         self.first, self.last = np.zeros(n_cliques, np.int64), np.zeros(n_cliques, np.int64)
         self._set_turns(groups, rows, w)
 
-    def _set_turns(self, groups: list[tuple[CliqueGroup, slice]], rows: np.ndarray, w: Mapping[str, np.ndarray]) -> None:
+    def _set_turns(
+        self, groups: list[tuple[CliqueGroup, slice]], rows: np.ndarray, w: Mapping[str, np.ndarray]
+    ) -> None:
         """Colour the variables, and find the cliques of each colour."""
         from gmlearn.slaves._colouring_numba import greedy_colouring
 
@@ -111,8 +131,19 @@ class SequentialMessages:
                 else:
                     turn.marginals(self.theta, self.out)
             self.latest = -1
-            self.taken += move_variables(self.variables[c], rank, self.offsets, self.inc_ptr, self.inc_clique, self.inc_slot,
-                                         self.first, self.last, self.out, self.theta, self.costs)
+            self.taken += move_variables(
+                self.variables[c],
+                rank,
+                self.offsets,
+                self.inc_ptr,
+                self.inc_clique,
+                self.inc_slot,
+                self.first,
+                self.last,
+                self.out,
+                self.theta,
+                self.costs,
+            )
             if self.taken == np.inf:
                 break
         self.latest = int(order[-1]) if len(order) else -1
@@ -135,8 +166,17 @@ class SequentialMessages:
         for c in self.order:
             for turn in self.turns[c]:
                 turn.marginals(theta, self.out)
-            fix_variables(self.variables[c], self.offsets, self.inc_ptr, self.inc_clique, self.inc_slot, self.out, theta,
-                          self.costs, labels)
+            fix_variables(
+                self.variables[c],
+                self.offsets,
+                self.inc_ptr,
+                self.inc_clique,
+                self.inc_slot,
+                self.out,
+                theta,
+                self.costs,
+                labels,
+            )
         return labels
 
     def dual(self, w: Mapping[str, np.ndarray]) -> Dual:

@@ -54,17 +54,21 @@ class Level(StepRule):
     The level is best + delta; delta grows while rounds improve the bound and shrinks after `patience` rounds that do not.
     """
 
-    def __init__(self, delta: float | None = None, patience: int = 5, shrink: float = 0.6, grow: float = 1.3):
+    def __init__(
+        self, delta: float | None = None, patience: int = 5, shrink: float = 0.6, grow: float = 1.3
+    ):
         self.delta, self.patience, self.shrink, self.grow = delta, patience, shrink, grow
         self.last_best, self.failures = -math.inf, 0
 
     def start(self, scale: float, norm2: float) -> None:
         if self.delta is None:
-            self.delta = 0.3 * scale * norm2  # so that the first step moves multipliers by about 0.3 of a typical cost
+            self.delta = (
+                0.3 * scale * norm2
+            )  # so that the first step moves multipliers by about 0.3 of a typical cost
 
     def step(self, bound: float, best: float, norm2: float, t: int) -> float:
         if self.delta is None:
-            self.delta = 0.5 * norm2 ** 0.5 if norm2 > 0 else 1.0
+            self.delta = 0.5 * norm2**0.5 if norm2 > 0 else 1.0
         if best > self.last_best:
             if best - self.last_best > 0.3 * self.delta:
                 self.delta *= self.grow
@@ -77,7 +81,9 @@ class Level(StepRule):
         return (best + self.delta - bound) / max(norm2, 1e-12)
 
 
-def make_step_rule(rule: str | StepRule, size: float | None = None, target: float | None = None) -> StepRule:
+def make_step_rule(
+    rule: str | StepRule, size: float | None = None, target: float | None = None
+) -> StepRule:
     """A step rule by name: level, diminishing, constant, polyak (with `target`)."""
     if isinstance(rule, StepRule):
         return rule

@@ -40,10 +40,14 @@ class CRF:
             n_vars = check_number("n_vars", n_states, low=0, integer=True)
             n_states = np.full(n_vars, check_number("n_labels", n_labels, integer=True))
         elif np.ndim(n_states) == 0:
-            raise ValueError(f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got {n_states!r} alone")
+            raise ValueError(
+                f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got {n_states!r} alone"
+            )
         self.n_states = check_array("n_states", n_states, ndim=1, dtype=np.int64)
         if self.n_states.size and self.n_states.min() < 1:
-            raise ValueError(f"n_states: every variable needs at least one state, got {int(self.n_states.min())}")
+            raise ValueError(
+                f"n_states: every variable needs at least one state, got {int(self.n_states.min())}"
+            )
         self.offsets = np.concatenate([[0], np.cumsum(self.n_states)])
         self.unary = np.zeros(int(self.offsets[-1]))
         self.blocks: list[Block] = []
@@ -74,23 +78,31 @@ class CRF:
         costs : (V, L), or one array of costs for each variable where their numbers of states differ.
         variables : int (n,), the variables concerned, all by default.
         """
-        variables = np.arange(self.n_vars) if variables is None else self._check_variables(variables)
+        variables = (
+            np.arange(self.n_vars) if variables is None else self._check_variables(variables)
+        )
         states = self.n_states[variables]
         try:
             rectangular: Any = np.asarray(costs, dtype=float)
         except ValueError:  # rows of different lengths
             rectangular = None
         if rectangular is None:
-            rows = [check_array(f"costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)]
+            rows = [
+                check_array(f"costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)
+            ]
             lengths = np.array([len(r) for r in rows])
             if len(rows) != len(variables) or (lengths != states).any():
-                raise ValueError(f"costs: expected {len(variables)} rows with {states.tolist()[:8]}... entries, "
-                                 f"got {lengths.tolist()[:8]}...")
+                raise ValueError(
+                    f"costs: expected {len(variables)} rows with {states.tolist()[:8]}... entries, "
+                    f"got {lengths.tolist()[:8]}..."
+                )
             flat = np.concatenate(rows) if rows else np.zeros(0)
         else:
             expected = (len(variables), int(states[0]) if len(states) else 0)
             if (states != expected[1]).any():
-                raise ValueError("costs: the variables have different numbers of states; give one array for each variable")
+                raise ValueError(
+                    "costs: the variables have different numbers of states; give one array for each variable"
+                )
             flat = check_array("costs", costs, shape=expected, allow_inf=True).ravel()
         slots = np.repeat(self.offsets[variables], states) + _ranges(states)
         np.add.at(self.unary, slots, flat)
@@ -104,9 +116,13 @@ class CRF:
         if isinstance(block, str):
             block = registry.get("potential", block)(**parameters)
         elif parameters:
-            raise ValueError(f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not with a block object")
+            raise ValueError(
+                f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not with a block object"
+            )
         if not isinstance(block, Block):
-            raise TypeError(f"crf.add: expected a gmlearn.Block or the name of one, got {type(block).__name__}")
+            raise TypeError(
+                f"crf.add: expected a gmlearn.Block or the name of one, got {type(block).__name__}"
+            )
         bound = block.bind(self.n_states)
         WeightLayout.merged([b.segments() for b in [*self.blocks, bound]])
         self.blocks.append(bound)
@@ -118,7 +134,9 @@ class CRF:
             if b is block:
                 del self.blocks[i]
                 return
-        raise ValueError(f"crf.remove: {block!r} is not a block of this model; use what crf.add returned, or crf.blocks")
+        raise ValueError(
+            f"crf.remove: {block!r} is not a block of this model; use what crf.add returned, or crf.blocks"
+        )
 
     def copy(self) -> CRF:
         """A model that shares the (immutable) blocks but can be changed on its own."""
@@ -136,10 +154,16 @@ class CRF:
         if isinstance(labels, Mapping):
             full = np.full(self.n_vars, -1, np.int64)
             fixed = self._check_variables(list(labels))
-            full[fixed] = check_array("labels", list(labels.values()), shape=(len(fixed),), dtype=np.int64)
+            full[fixed] = check_array(
+                "labels", list(labels.values()), shape=(len(fixed),), dtype=np.int64
+            )
         else:
             full = check_array("labels", labels, shape=(self.n_vars,), dtype=np.int64)
-            chosen = full != -1 if mask is None else check_array("mask", mask, shape=(self.n_vars,), dtype=bool)
+            chosen = (
+                full != -1
+                if mask is None
+                else check_array("mask", mask, shape=(self.n_vars,), dtype=bool)
+            )
             fixed = np.flatnonzero(chosen)
         self._check_range(full, fixed)
         clamped = self.copy()
@@ -214,7 +238,7 @@ class CRF:
 
     # ------------------------------------------------------------------ as a graph
 
-    def to_networkx(self, weights: Any = None, max_table: int = 2 ** 16) -> Any:
+    def to_networkx(self, weights: Any = None, max_table: int = 2**16) -> Any:
         """The bipartite factor graph (see `gmlearn.model.graph.to_networkx`)."""
         from gmlearn.model.graph import to_networkx
 
@@ -240,17 +264,27 @@ class CRF:
         bad = which[(labels[which] < 0) | (labels[which] >= self.n_states[which])]
         if bad.size:
             v = int(bad[0])
-            raise ValueError(f"labels: variable {v} has states 0..{int(self.n_states[v]) - 1}, got {int(labels[v])}")
+            raise ValueError(
+                f"labels: variable {v} has states 0..{int(self.n_states[v]) - 1}, got {int(labels[v])}"
+            )
 
     def __repr__(self) -> str:
-        states = f"L={int(self.n_states[0])}" if self.uniform else f"L<={int(self.n_states.max(initial=0))}"
+        states = (
+            f"L={int(self.n_states[0])}"
+            if self.uniform
+            else f"L<={int(self.n_states.max(initial=0))}"
+        )
         return f"CRF(V={self.n_vars}, {states}, blocks=[{', '.join(map(repr, self.blocks))}])"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{b.name}</td><td>{len(b)}</td><td>{b.arity}</td><td>{b.segments() or 'fixed'}</td></tr>"
-                       for b in self.blocks)
-        return (f"<b>CRF</b>: {self.n_vars} variables, up to {int(self.n_states.max(initial=0))} states"
-                f"<table><tr><th>potential</th><th>cliques</th><th>arity</th><th>weights</th></tr>{rows}</table>")
+        rows = "".join(
+            f"<tr><td>{b.name}</td><td>{len(b)}</td><td>{b.arity}</td><td>{b.segments() or 'fixed'}</td></tr>"
+            for b in self.blocks
+        )
+        return (
+            f"<b>CRF</b>: {self.n_vars} variables, up to {int(self.n_states.max(initial=0))} states"
+            f"<table><tr><th>potential</th><th>cliques</th><th>arity</th><th>weights</th></tr>{rows}</table>"
+        )
 
 
 def _ranges(lengths: np.ndarray) -> np.ndarray:

@@ -41,10 +41,20 @@ class FactorGraph:
             arrays = [p[i] + (begin[k] if shift else 0) for k, p in enumerate(parts)]
             return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype)
 
-        sizes = np.concatenate([np.diff(b.indptr) for b in blocks]) if blocks else np.zeros(0, np.int64)
+        sizes = (
+            np.concatenate([np.diff(b.indptr) for b in blocks]) if blocks else np.zeros(0, np.int64)
+        )
         scope = np.concatenate([b.members for b in blocks]) if blocks else np.zeros(0, np.int64)
-        return cls(crf.offsets, crf.unary_costs(w), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), scope,
-                   joined(1, np.int64), joined(0, np.int64, shift=True), joined(2, float), joined(3, float))
+        return cls(
+            crf.offsets,
+            crf.unary_costs(w),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            scope,
+            joined(1, np.int64),
+            joined(0, np.int64, shift=True),
+            joined(2, float),
+            joined(3, float),
+        )
 
     @property
     def n_vars(self) -> int:
@@ -81,14 +91,21 @@ class FactorGraph:
         """The table of one clique as an array with one axis per variable."""
         lo, hi = self.indptr[f], self.indptr[f + 1]
         shape = self.n_states[self.scope[lo:hi]]
-        index = self.start[f] + sum(np.arange(n).reshape((-1,) + (1,) * (hi - lo - 1 - i)) * self.stride[lo + i]
-                                    for i, n in enumerate(shape.tolist()))
+        index = self.start[f] + sum(
+            np.arange(n).reshape((-1,) + (1,) * (hi - lo - 1 - i)) * self.stride[lo + i]
+            for i, n in enumerate(shape.tolist())
+        )
         return self.scale[f] * self.values[index]
 
 
 def table_entries(crf: CRF) -> float:
     """Entries of all cliques' tables, if they were written out."""
-    return float(sum(b.shapes.prod(axis=1).sum() if isinstance(b, Table) else len(b) * b.table_size() for b in crf.clique_blocks))
+    return float(
+        sum(
+            b.shapes.prod(axis=1).sum() if isinstance(b, Table) else len(b) * b.table_size()
+            for b in crf.clique_blocks
+        )
+    )
 
 
 def blocks_by_size(crf: CRF) -> list[Block]:
@@ -96,20 +113,29 @@ def blocks_by_size(crf: CRF) -> list[Block]:
     parts: list[Block] = []
     for block in crf.clique_blocks:
         if isinstance(block, RaggedBlock):
-            parts += [block.take(np.flatnonzero(block.sizes == size)) for size in np.unique(block.sizes)]
+            parts += [
+                block.take(np.flatnonzero(block.sizes == size)) for size in np.unique(block.sizes)
+            ]
         else:
             parts.append(block)
     return parts
 
 
-def _factors(block: Block, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _factors(
+    block: Block, w: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(start (M,), stride (S,), scale (M,), values) of one block."""
     m, k = len(block), block.arity
     if isinstance(block, Table):
         return block.start, block.strides.ravel(), np.ones(m), block.values
     if k == 2 and not isinstance(block, RaggedBlock):
         form = block.pairwise(w)
-        return form.start, np.stack([form.stride, np.ones(m, np.int64)], axis=1).ravel(), form.scale, form.values
+        return (
+            form.start,
+            np.stack([form.stride, np.ones(m, np.int64)], axis=1).ravel(),
+            form.scale,
+            form.values,
+        )
     table = block.table(w)
     step = block.max_states ** np.arange(k - 1, -1, -1)
     return np.arange(m) * int(np.prod(table.shape[1:])), np.tile(step, m), np.ones(m), table.ravel()

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import networkx
 
 #: joint states up to which a clique's table is written out
-MAX_TABLE = 2 ** 16
+MAX_TABLE = 2**16
 #: table entries that are computed at a time
-CHUNK = 2 ** 21
+CHUNK = 2**21
 
 
 def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> networkx.Graph:
@@ -55,7 +55,7 @@ def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> ne
     unary = crf.unary if w is None else crf.unary_costs(w)
     graph = networkx.Graph(constant=crf.constant)
     for i in range(crf.n_vars):
-        costs = unary[crf.offsets[i]:crf.offsets[i + 1]].copy()
+        costs = unary[crf.offsets[i] : crf.offsets[i + 1]].copy()
         graph.add_node(("v", i), bipartite=0, n_states=int(crf.n_states[i]), unary=costs)
     for b, block in enumerate(crf.blocks):
         if isinstance(block, Unary) and w is not None:
@@ -72,7 +72,9 @@ def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> ne
     return graph
 
 
-def _tables(block: Block, w: Mapping[str, np.ndarray], max_table: int) -> Iterator[tuple[int, np.ndarray]]:
+def _tables(
+    block: Block, w: Mapping[str, np.ndarray], max_table: int
+) -> Iterator[tuple[int, np.ndarray]]:
     """(clique, its table) for the cliques that are small enough, a chunk of equal size at a time."""
     sizes = np.diff(block.indptr)
     for size in np.unique(sizes):
@@ -103,17 +105,28 @@ def from_networkx(graph: networkx.Graph) -> CRF:
     by_kind: dict[str, list] = {"v": [], "f": []}
     for node in graph.nodes:
         if not (isinstance(node, tuple) and len(node) > 1 and node[0] in by_kind):
-            raise ValueError(f"graph: expected nodes ('v', i) and ('f', block, clique), got {node!r}")
+            raise ValueError(
+                f"graph: expected nodes ('v', i) and ('f', block, clique), got {node!r}"
+            )
         by_kind[node[0]].append(node)
     n_vars = len(by_kind["v"])
     missing = [i for i in range(n_vars) if ("v", i) not in graph]
     if missing:
-        raise ValueError(f"graph: expected variables ('v', 0) to ('v', {n_vars - 1}), found no ('v', {missing[0]})")
+        raise ValueError(
+            f"graph: expected variables ('v', 0) to ('v', {n_vars - 1}), found no ('v', {missing[0]})"
+        )
     crf = CRF(np.array([_attribute(graph, ("v", i), "n_states") for i in range(n_vars)], np.int64))
     for i in range(n_vars):
         if "unary" in graph.nodes["v", i]:
-            crf.add_unary(check_array(f"unary of ('v', {i})", graph.nodes["v", i]["unary"], shape=(int(crf.n_states[i]),),
-                                      allow_inf=True)[None], [i])
+            crf.add_unary(
+                check_array(
+                    f"unary of ('v', {i})",
+                    graph.nodes["v", i]["unary"],
+                    shape=(int(crf.n_states[i]),),
+                    allow_inf=True,
+                )[None],
+                [i],
+            )
     crf.constant = float(graph.graph.get("constant", 0.0))
     _add_cliques(crf, graph, by_kind["f"])
     return crf
@@ -126,11 +139,15 @@ def _add_cliques(crf: CRF, graph: networkx.Graph, nodes: list) -> None:
         variables = tuple(_attribute(graph, node, "variables"))
         neighbours = {other[1] for other in graph.neighbors(node)}
         if set(variables) != neighbours:
-            raise ValueError(f"graph: {node!r} names the variables {variables}, but its edges lead to {sorted(neighbours)}")
+            raise ValueError(
+                f"graph: {node!r} names the variables {variables}, but its edges lead to {sorted(neighbours)}"
+            )
         table = np.asarray(_attribute(graph, node, "table"), float)
         shape = tuple(crf.n_states[list(variables)].tolist())
         if table.shape != shape:
-            raise ValueError(f"graph: the table of {node!r} has shape {table.shape}, but its variables have {shape} states")
+            raise ValueError(
+                f"graph: the table of {node!r} has shape {table.shape}, but its variables have {shape} states"
+            )
         scopes, tables = by_arity.setdefault(len(variables), ([], []))
         scopes.append(variables)
         tables.append(table)
@@ -144,7 +161,10 @@ def _add_cliques(crf: CRF, graph: networkx.Graph, nodes: list) -> None:
 
 def _attribute(graph: networkx.Graph, node: Any, name: str) -> Any:
     if name not in graph.nodes[node]:
-        advice = ("; a learnt clique gets one by crf.to_networkx(weights), a large one by a larger max_table"
-                  if name == "table" else "")
+        advice = (
+            "; a learnt clique gets one by crf.to_networkx(weights), a large one by a larger max_table"
+            if name == "table"
+            else ""
+        )
         raise ValueError(f"graph: node {node!r} has no attribute {name!r}{advice}")
     return graph.nodes[node][name]

@@ -19,9 +19,15 @@ def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
     return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
 
 
-def grid_cliques(height: int, width: int, clique_height: int, clique_width: int, stride: int = 1) -> np.ndarray:
+def grid_cliques(
+    height: int, width: int, clique_height: int, clique_width: int, stride: int = 1
+) -> np.ndarray:
     """All windows (M, clique_height * clique_width) of a grid, at every `stride`-th position."""
-    for name, value in (("clique_height", clique_height), ("clique_width", clique_width), ("stride", stride)):
+    for name, value in (
+        ("clique_height", clique_height),
+        ("clique_width", clique_width),
+        ("stride", stride),
+    ):
         check_number(name, value, low=1, integer=True)
     rows = np.arange(0, height - clique_height + 1, stride)
     columns = np.arange(0, width - clique_width + 1, stride)

@@ -29,21 +29,29 @@ class WeightLayout:
             self.size += length
 
     @classmethod
-    def merged(cls, parts: Iterable[Mapping[str, tuple[int, ...]]], what: str = "blocks") -> WeightLayout:
+    def merged(
+        cls, parts: Iterable[Mapping[str, tuple[int, ...]]], what: str = "blocks"
+    ) -> WeightLayout:
         """The union of several segment tables; one name with two shapes is an error."""
         merged: dict[str, tuple[int, ...]] = {}
         for part in parts:
             for name, shape in part.items():
                 if merged.setdefault(name, tuple(shape)) != tuple(shape):
-                    raise ValueError(f"weight segment {name!r} has shape {merged[name]} in one of the {what} and "
-                                     f"{tuple(shape)} in another; rename one of them")
+                    raise ValueError(
+                        f"weight segment {name!r} has shape {merged[name]} in one of the {what} and "
+                        f"{tuple(shape)} in another; rename one of them"
+                    )
         return cls(merged)
 
     def split(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """Views of the flat `vector` (P,) by name."""
-        return {name: vector[where].reshape(self.shapes[name]) for name, where in self.slices.items()}
+        return {
+            name: vector[where].reshape(self.shapes[name]) for name, where in self.slices.items()
+        }
 
-    def join(self, parts: Mapping[str, np.ndarray], out: np.ndarray | None = None, scale: float = 1.0) -> np.ndarray:
+    def join(
+        self, parts: Mapping[str, np.ndarray], out: np.ndarray | None = None, scale: float = 1.0
+    ) -> np.ndarray:
         """Add `scale` times the named parts to the flat vector `out` (zeros by default)."""
         out = np.zeros(self.size) if out is None else out
         for name, value in parts.items():
@@ -60,12 +68,20 @@ class WeightLayout:
         unknown = [name for name in weights if name not in self.shapes]
         if unknown:
             near = difflib.get_close_matches(str(unknown[0]), list(self.shapes), n=3)
-            raise ValueError(f"{what}: the model has no weight segment {unknown[0]!r}; "
-                             + (f"did you mean {near[0]!r}?" if near else f"it has {sorted(self.shapes) or 'none'}"))
+            raise ValueError(
+                f"{what}: the model has no weight segment {unknown[0]!r}; "
+                + (
+                    f"did you mean {near[0]!r}?"
+                    if near
+                    else f"it has {sorted(self.shapes) or 'none'}"
+                )
+            )
         missing = [name for name in self.shapes if name not in weights]
         if missing:
-            raise ValueError(f"{what}: no value given for the segment(s) {missing}; shapes: "
-                             f"{ {name: self.shapes[name] for name in missing} }")
+            raise ValueError(
+                f"{what}: no value given for the segment(s) {missing}; shapes: "
+                f"{ {name: self.shapes[name] for name in missing} }"
+            )
         result = {}
         for name, shape in self.shapes.items():
             value = check_array(f"{what}[{name!r}]", weights[name])

@@ -29,7 +29,9 @@ class Executor(ABC):
     @property
     def shards(self) -> list[Any]:
         """The shard objects themselves, where they live in this process."""
-        raise AttributeError(f"the shards of the executor {self.name!r} live in other processes; use call()")
+        raise AttributeError(
+            f"the shards of the executor {self.name!r} live in other processes; use call()"
+        )
 
     @abstractmethod
     def host(self, builders: Sequence[Builder]) -> None:
@@ -39,7 +41,13 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def call(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Sequence[tuple] | None = None) -> list[Any]:
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        only: Sequence[int] | None = None,
+        each: Sequence[tuple] | None = None,
+    ) -> list[Any]:
         """``shard.method(*args, *each[j])`` on the j-th of the shards `only` (all of them by default), results in that order.
 
         All of them run to their end; then the first exception, by that order, is raised with its type and message.
@@ -67,7 +75,9 @@ class Executor(ABC):
         return f"{type(self).__name__}({self.n_workers})"
 
 
-def arguments(n_shards: int, only: Sequence[int] | None, each: Sequence[tuple] | None) -> list[tuple[int, tuple]]:
+def arguments(
+    n_shards: int, only: Sequence[int] | None, each: Sequence[tuple] | None
+) -> list[tuple[int, tuple]]:
     """(shard, its further arguments) of a call, checked."""
     chosen = list(range(n_shards)) if only is None else [int(i) for i in only]
     outside = [i for i in chosen if not 0 <= i < n_shards]

@@ -60,7 +60,9 @@ class Dask(Remote):
         except TimeoutError:
             client = repr(self._client)
             self.close()
-            raise TimeoutError(f"scheduler: no worker has joined in {PATIENCE:g} s: {client}") from None
+            raise TimeoutError(
+                f"scheduler: no worker has joined in {PATIENCE:g} s: {client}"
+            ) from None
         self._find_workers()
 
     def host(self, builders: Any) -> None:
@@ -81,8 +83,15 @@ class Dask(Remote):
         for address in sorted(present.keys() - set(self._addresses.values())):
             w = max(self._addresses, default=-1) + 1
             self._addresses[w], self._threads[w] = address, present[address]
-            self._hosts[w] = self._client.submit(_open, self._token, present[address], workers=[address], actor=True, pure=False,
-                                                 key=f"gmlearn-host-{self._token}-{uuid.uuid4().hex}")
+            self._hosts[w] = self._client.submit(
+                _open,
+                self._token,
+                present[address],
+                workers=[address],
+                actor=True,
+                pure=False,
+                key=f"gmlearn-host-{self._token}-{uuid.uuid4().hex}",
+            )
         self.n_workers = len(self._slots())
 
     def _present(self) -> dict[str, int]:
@@ -103,10 +112,24 @@ class Dask(Remote):
     def _exchange(self, heads: dict[int, bytes], shared: bytes) -> dict[int, Answer | None]:
         self._serial += 1
         lost = self._watch({w: self._hosts[w] for w in heads})
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):  # shards travel once, and not back
-            futures = {w: self._client.submit(_ask, self._token, self._serial, _array(head), _array(shared), pure=False, retries=0,
-                                              workers=[self._addresses[w]], key=f"gmlearn-ask-{self._token}-{self._serial}-{w}")
-                       for w, head in heads.items() if w not in lost}
+        with dask.config.set(
+            {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        ):  # shards travel once, and not back
+            futures = {
+                w: self._client.submit(
+                    _ask,
+                    self._token,
+                    self._serial,
+                    _array(head),
+                    _array(shared),
+                    pure=False,
+                    retries=0,
+                    workers=[self._addresses[w]],
+                    key=f"gmlearn-ask-{self._token}-{self._serial}-{w}",
+                )
+                for w, head in heads.items()
+                if w not in lost
+            }
         lost |= self._watch(futures)
         answers = self._fetch({w: future for w, future in futures.items() if w not in lost})
         return {w: answers.get(w) for w in heads}
@@ -116,7 +139,9 @@ class Dask(Remote):
         lost: set[int] = set()
         while pending := [f for w, f in futures.items() if w not in lost and not f.done()]:
             try:
-                with self._client.as_current():  # wait() asks the default client, which may be another or none
+                with (
+                    self._client.as_current()
+                ):  # wait() asks the default client, which may be another or none
                     distributed.wait(pending, timeout=POLL)
             except TimeoutError:
                 lost |= self._gone(futures)
@@ -126,11 +151,19 @@ class Dask(Remote):
         """Results of finished tasks, except of workers that leave before they have sent them."""
         patience = 10 * POLL
         while True:
-            futures = {w: f for w, f in futures.items() if f.status != "error" or not isinstance(f.exception(), _KILLED)}
+            futures = {
+                w: f
+                for w, f in futures.items()
+                if f.status != "error" or not isinstance(f.exception(), _KILLED)
+            }
             try:
-                results = self._client.sync(self._gather, list(futures.values()), callback_timeout=patience)
+                results = self._client.sync(
+                    self._gather, list(futures.values()), callback_timeout=patience
+                )
                 return dict(zip(futures, results))
-            except TimeoutError:  # a large answer on a slow line, or a worker that left: the first gets more time
+            except (
+                TimeoutError
+            ):  # a large answer on a slow line, or a worker that left: the first gets more time
                 patience *= 2
                 lost = self._gone(futures)
                 futures = {w: f for w, f in futures.items() if w not in lost}
@@ -158,16 +191,25 @@ def _client(scheduler: Any, n_jobs: int) -> tuple[distributed.Client, list[Any]]
         try:
             return distributed.Client.current(), []
         except ValueError:  # there is none
-            cluster = distributed.LocalCluster(n_workers=n_jobs, threads_per_worker=1, processes=True, dashboard_address=":0",
-                                               silence_logs=logging.ERROR)  # workers that leave are dealt with here
+            cluster = distributed.LocalCluster(
+                n_workers=n_jobs,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                silence_logs=logging.ERROR,
+            )  # workers that leave are dealt with here
             client = distributed.Client(cluster, set_as_default=False)
             return client, [client, cluster]
     if isinstance(scheduler, distributed.Client):
         if scheduler.asynchronous:
-            raise ValueError("scheduler: expected a synchronous distributed.Client, got one with asynchronous=True")
+            raise ValueError(
+                "scheduler: expected a synchronous distributed.Client, got one with asynchronous=True"
+            )
         return scheduler, []
     if not isinstance(scheduler, str):
-        raise ValueError(f"scheduler: expected an address or a distributed.Client, got {type(scheduler).__name__}")
+        raise ValueError(
+            f"scheduler: expected an address or a distributed.Client, got {type(scheduler).__name__}"
+        )
     try:
         client = distributed.Client(scheduler, timeout=PATIENCE / 4, set_as_default=False)
     except (OSError, ValueError) as error:

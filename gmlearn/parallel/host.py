@@ -38,16 +38,24 @@ class ShardHost:
         try:
             operation, *rest = loads(head)
             done = getattr(self, f"_{operation}")(*rest, loads(shared))
-        except Exception as error:  # a request that cannot even be unpickled here: say so to the caller
+        except (
+            Exception
+        ) as error:  # a request that cannot even be unpickled here: say so to the caller
             done = [outcome(_raise, error)]
         self._last = (serial, done) if done is not None else None
         return done
 
-    def _run(self, function: Callable[[Any], tuple[str, Buffer]], items: Iterable[Any]) -> list[tuple[str, Buffer]]:
+    def _run(
+        self, function: Callable[[Any], tuple[str, Buffer]], items: Iterable[Any]
+    ) -> list[tuple[str, Buffer]]:
         return list(map(function, items) if self._pool is None else self._pool.map(function, items))
 
-    def _build(self, fresh: bool, builders: list[tuple[int, Callable[[], Any], Any]], plugins: list[tuple[bytes, str]]
-               ) -> list[tuple[str, Buffer]]:
+    def _build(
+        self,
+        fresh: bool,
+        builders: list[tuple[int, Callable[[], Any], Any]],
+        plugins: list[tuple[bytes, str]],
+    ) -> list[tuple[str, Buffer]]:
         if fresh:
             self.shards.clear()
         learn_plugins(plugins)
@@ -60,12 +68,16 @@ class ShardHost:
 
         return self._run(lambda item: outcome(build, *item), builders)
 
-    def _call(self, method: str, calls: list[tuple[int, tuple]], args: tuple) -> list[tuple[str, Buffer]] | None:
+    def _call(
+        self, method: str, calls: list[tuple[int, tuple]], args: tuple
+    ) -> list[tuple[str, Buffer]] | None:
         if any(index not in self.shards for index, _ in calls):
             return None
         return self._run(lambda c: outcome(getattr(self.shards[c[0]], method), *args, *c[1]), calls)
 
-    def _map(self, items: list[Any], shared: tuple[Callable[[Any], Any], list[tuple[bytes, str]]]) -> list[tuple[str, Buffer]]:
+    def _map(
+        self, items: list[Any], shared: tuple[Callable[[Any], Any], list[tuple[bytes, str]]]
+    ) -> list[tuple[str, Buffer]]:
         function, plugins = shared
         learn_plugins(plugins)
         return self._run(lambda item: outcome(function, item), items)
@@ -83,7 +95,10 @@ def keep_memory() -> None:
     """
     import ctypes
 
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
+    trim_threshold, mmap_threshold = (
+        -1,
+        -3,
+    )  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None:
         mallopt(mmap_threshold, 1 << 30)
@@ -102,8 +117,12 @@ def script_plugins() -> list[tuple[bytes, str]]:
         try:
             found.append((dumps(entry.obj), entry.owner))
         except Exception as error:  # any object may refuse to be pickled
-            warnings.warn(f"the {entry.kind} {entry.name!r} cannot be sent to workers, which will not know it: "
-                          f"{type(error).__name__}: {error}", PluginWarning, stacklevel=2)
+            warnings.warn(
+                f"the {entry.kind} {entry.name!r} cannot be sent to workers, which will not know it: "
+                f"{type(error).__name__}: {error}",
+                PluginWarning,
+                stacklevel=2,
+            )
     return found
 
 

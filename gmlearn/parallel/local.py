@@ -26,7 +26,13 @@ class Serial(Executor):
         self._shards = []
         self._shards = self.map(_build, builders)
 
-    def call(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Sequence[tuple] | None = None) -> list[Any]:
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        only: Sequence[int] | None = None,
+        each: Sequence[tuple] | None = None,
+    ) -> list[Any]:
         if only is None and each is None:
             return self.map(lambda shard: getattr(shard, method)(*args), self._shards)
         calls = arguments(len(self._shards), only, each)
@@ -47,7 +53,9 @@ class Threads(Serial):
     def __init__(self, n_jobs: int) -> None:
         super().__init__()
         self.n_workers = n_jobs
-        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(n_jobs, thread_name_prefix="gmlearn")
+        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            n_jobs, thread_name_prefix="gmlearn"
+        )
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         if self._pool is None:

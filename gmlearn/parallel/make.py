@@ -54,14 +54,19 @@ def count_jobs(n_jobs: int) -> int:
 
 def _is_client(obj: Any) -> bool:
     """Told by its name, so that distributed is not imported to find out."""
-    return any(c.__module__.split(".")[0] == "distributed" and c.__name__ == "Client" for c in type(obj).__mro__)
+    return any(
+        c.__module__.split(".")[0] == "distributed" and c.__name__ == "Client"
+        for c in type(obj).__mro__
+    )
 
 
 def _dask(scheduler: Any, n_jobs: int) -> Executor:
     try:
         import distributed  # noqa: F401
     except ImportError as error:
-        raise ImportError("executor: 'dask' needs the package distributed; pip install 'gmlearn[dask]'") from error
+        raise ImportError(
+            "executor: 'dask' needs the package distributed; pip install 'gmlearn[dask]'"
+        ) from error
     from gmlearn.parallel.cluster import Dask
 
     return Dask(scheduler, n_jobs)

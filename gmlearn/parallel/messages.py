@@ -46,7 +46,9 @@ def _pack(error: Exception) -> tuple[Callable[..., Exception], tuple, str]:
     trace = "".join(traceback.format_exception(error)).rstrip()
     for recipe in (_whole, _called, _bare):
         try:
-            parts = (dumps(error),) if recipe is _whole else (type(error), error.args, error.__dict__)
+            parts = (
+                (dumps(error),) if recipe is _whole else (type(error), error.args, error.__dict__)
+            )
             again = recipe(*loads(dumps(parts)))
         except Exception as reason:  # any constructor or pickle may refuse: the next recipe, and the last resort says why
             refusal = f"{type(reason).__name__}: {reason}"
@@ -54,7 +56,11 @@ def _pack(error: Exception) -> tuple[Callable[..., Exception], tuple, str]:
         if type(again) is type(error) and str(again) == str(error):
             return recipe, parts, trace
         refusal = "it does not survive pickling"
-    return _called, (RuntimeError, (f"{type(error).__name__}: {error} (not sent as it was: {refusal})",), {}), trace
+    return (
+        _called,
+        (RuntimeError, (f"{type(error).__name__}: {error} (not sent as it was: {refusal})",), {}),
+        trace,
+    )
 
 
 def _whole(content: bytes) -> Exception:

@@ -14,8 +14,17 @@ from gmlearn.parallel.messages import loads
 from gmlearn.parallel.remote import Answer, Remote
 
 #: one thread each for the linear algebra in a worker: the processes are the parallelism
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-                            "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
+)
 #: how long an idle worker may take to end by itself, in seconds
 PATIENCE = 2.0
 
@@ -26,9 +35,12 @@ class Worker:
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
-        self.process = subprocess.Popen([sys.executable, "-m", "gmlearn.parallel.worker", str(theirs.fileno())],
-                                        pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
-                                        env={**os.environ, **ONE_THREAD, "PYTHONPATH": path})
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gmlearn.parallel.worker", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
+        )
         theirs.close()
 
     def send(self, head: bytes, shared: bytes) -> bool:
@@ -92,7 +104,9 @@ class Processes(Remote):
             sent = [w for w, head in heads.items() if self._workers[w].send(head, shared)]
             for w in heads:
                 answers[w] = self._workers[w].receive() if w in sent else None
-        except BaseException:  # interrupted: an answer that nobody takes would be taken for the next one
+        except (
+            BaseException
+        ):  # interrupted: an answer that nobody takes would be taken for the next one
             for w in heads:
                 if w not in answers:
                     self._workers[w].kill()
@@ -110,7 +124,9 @@ class Processes(Remote):
 
 
 def _end_all(workers: list[Worker], owner: int) -> None:
-    if os.getpid() == owner:  # a fork of this process has copies of the handles, but they are not its own
+    if (
+        os.getpid() == owner
+    ):  # a fork of this process has copies of the handles, but they are not its own
         for worker in workers:
             worker.connection.close()
         for worker in workers:

@@ -59,15 +59,28 @@ class Remote(Executor):
             self._builders, self._place = [], []
             raise
 
-    def call(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Sequence[tuple] | None = None) -> list[Any]:
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        only: Sequence[int] | None = None,
+        each: Sequence[tuple] | None = None,
+    ) -> list[Any]:
         self._check_open()
         calls = arguments(len(self._place), only, each)
-        return self._finish(len(calls), lambda j: self._place[calls[j][0]],
-                            lambda jobs: ("call", method, [calls[j] for j in jobs]), dumps(args), f"calling {method!r}")
+        return self._finish(
+            len(calls),
+            lambda j: self._place[calls[j][0]],
+            lambda jobs: ("call", method, [calls[j] for j in jobs]),
+            dumps(args),
+            f"calling {method!r}",
+        )
 
     def remember(self, snapshots: Sequence[Any] | None) -> None:
         if snapshots is not None and len(snapshots) != len(self._place):
-            raise ValueError(f"snapshots: expected one for each of the {len(self._place)} shards, got {len(snapshots)}")
+            raise ValueError(
+                f"snapshots: expected one for each of the {len(self._place)} shards, got {len(snapshots)}"
+            )
         self._snapshots = None if snapshots is None else list(snapshots)
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -79,16 +92,27 @@ class Remote(Executor):
             slots = self._slots()
             return slots[job % len(slots)]
 
-        return self._finish(len(items), where, lambda jobs: ("map", [items[j] for j in jobs]),
-                            dumps((function, script_plugins())), "mapping")
+        return self._finish(
+            len(items),
+            where,
+            lambda jobs: ("map", [items[j] for j in jobs]),
+            dumps((function, script_plugins())),
+            "mapping",
+        )
 
     def close(self) -> None:
         self._closed, self._builders, self._snapshots, self._place = True, [], None, []
 
     # ------------------------------------------------------------------ rounds and faults
 
-    def _finish(self, n_jobs: int, where: Callable[[int], int], request: Callable[[list[int]], tuple], shared: bytes,
-                what: str) -> list[Any]:
+    def _finish(
+        self,
+        n_jobs: int,
+        where: Callable[[int], int],
+        request: Callable[[list[int]], tuple],
+        shared: bytes,
+        what: str,
+    ) -> list[Any]:
         """Results of the jobs 0, 1, ...; those of lost workers are repeated once the shards are back."""
         answers: dict[int, tuple[str, Buffer]] = {}
         waiting = list(range(n_jobs))
@@ -106,10 +130,19 @@ class Remote(Executor):
         waiting, shared = list(shards), dumps(script_plugins())
 
         def request(jobs: list[int]) -> tuple:
-            return "build", fresh, [(i, self._builders[i], None if self._snapshots is None else self._snapshots[i]) for i in jobs]
+            return (
+                "build",
+                fresh,
+                [
+                    (i, self._builders[i], None if self._snapshots is None else self._snapshots[i])
+                    for i in jobs
+                ],
+            )
 
         for _ in range(MAX_FAULTS if waiting or fresh else 0):
-            answers, lost = self._round(waiting, self._place.__getitem__, request, shared, everyone=fresh)
+            answers, lost = self._round(
+                waiting, self._place.__getitem__, request, shared, everyone=fresh
+            )
             for i in waiting:
                 if i in answers:
                     unpack(answers[i])
@@ -119,8 +152,14 @@ class Remote(Executor):
         if waiting:
             raise self._hopeless("building shards")
 
-    def _round(self, jobs: list[int], where: Callable[[int], int], request: Callable[[list[int]], tuple], shared: bytes,
-               everyone: bool = False) -> tuple[dict[int, tuple[str, Buffer]], list[int]]:
+    def _round(
+        self,
+        jobs: list[int],
+        where: Callable[[int], int],
+        request: Callable[[list[int]], tuple],
+        shared: bytes,
+        everyone: bool = False,
+    ) -> tuple[dict[int, tuple[str, Buffer]], list[int]]:
         """One request to each worker that has jobs: (outcomes by job, lost workers)."""
         groups: dict[int, list[int]] = {w: [] for w in self._slots()} if everyone else {}
         for job in jobs:
@@ -148,8 +187,10 @@ class Remote(Executor):
         return gone
 
     def _hopeless(self, what: str) -> WorkerLost:
-        return WorkerLost(f"executor {self.name!r}: workers ended {MAX_FAULTS} times in a row while {what}; the work itself may "
-                          f"end them (out of memory, or a crash in compiled code)")
+        return WorkerLost(
+            f"executor {self.name!r}: workers ended {MAX_FAULTS} times in a row while {what}; the work itself may "
+            f"end them (out of memory, or a crash in compiled code)"
+        )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -46,7 +46,9 @@ def _leave(*_: Any) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller, who then ends its workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the caller, who then ends its workers
     signal.signal(signal.SIGTERM, _leave)
     try:
         serve(Connection(int(sys.argv[1])))

@@ -4,4 +4,13 @@ from gmlearn.plot.curves import plot_bounds, plot_labels, plot_objective, plot_w
 from gmlearn.plot.graph import plot_factor_graph
 from gmlearn.plot.style import PALETTE, axes, style
 
-__all__ = ["PALETTE", "axes", "plot_bounds", "plot_factor_graph", "plot_labels", "plot_objective", "plot_weights", "style"]
+__all__ = [
+    "PALETTE",
+    "axes",
+    "plot_bounds",
+    "plot_factor_graph",
+    "plot_labels",
+    "plot_objective",
+    "plot_weights",
+    "style",
+]

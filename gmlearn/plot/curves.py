@@ -29,7 +29,9 @@ def plot_bounds(history: Any, ax: Any = None) -> Any:
     """
     import matplotlib
 
-    seconds, bound, energy = (_floats(getattr(history, name)) for name in ("seconds", "bound", "energy"))
+    seconds, bound, energy = (
+        _floats(getattr(history, name)) for name in ("seconds", "bound", "energy")
+    )
     _check_points(seconds, "history")
     with matplotlib.rc_context(style()):
         ax = axes(ax, xlabel="seconds", ylabel="energy")
@@ -58,15 +60,27 @@ def plot_objective(history: Any, ax: Any = None) -> Any:
     """
     import matplotlib
 
-    seconds, objective, bound, gap = (_floats(getattr(history, name)) for name in ("seconds", "objective", "bound", "gap"))
+    seconds, objective, bound, gap = (
+        _floats(getattr(history, name)) for name in ("seconds", "objective", "bound", "gap")
+    )
     _check_points(seconds, "history")
     passes = [p for p in history.passes if p is not None]
     with matplotlib.rc_context(style()):
         ax = axes(ax, xlabel="seconds", ylabel="objective")
-        for values, colour, label in ((objective, ORANGE, "objective"), (bound, BLUE, "lower bound")):
+        for values, colour, label in (
+            (objective, ORANGE, "objective"),
+            (bound, BLUE, "lower bound"),
+        ):
             known = np.isfinite(values)
             if known.any():
-                ax.plot(seconds[known], values[known], color=colour, marker="o", markersize=3, label=label)
+                ax.plot(
+                    seconds[known],
+                    values[known],
+                    color=colour,
+                    marker="o",
+                    markersize=3,
+                    label=label,
+                )
         handles, labels = ax.get_legend_handles_labels()
         known = np.isfinite(gap) & (gap > 0)
         if known.any():
@@ -98,7 +112,9 @@ def plot_weights(weights: Mapping[str, Any], ax: Any = None) -> Any:
     import matplotlib
 
     if not isinstance(weights, Mapping) or not weights:
-        raise ValueError(f"weights: expected a mapping of at least one segment, name -> array, got {weights!r}")
+        raise ValueError(
+            f"weights: expected a mapping of at least one segment, name -> array, got {weights!r}"
+        )
     segments = {name: check_array(f"weights[{name!r}]", value) for name, value in weights.items()}
     with matplotlib.rc_context(style()):
         only = next(iter(segments.values()))
@@ -107,7 +123,9 @@ def plot_weights(weights: Mapping[str, Any], ax: Any = None) -> Any:
         return _bars(segments, ax)
 
 
-def plot_labels(labels: Any, shape: Sequence[int], ax: Any = None, energy: float | None = None) -> Any:
+def plot_labels(
+    labels: Any, shape: Sequence[int], ax: Any = None, energy: float | None = None
+) -> Any:
     """A labelling of a grid as a picture.
 
     Parameters
@@ -128,16 +146,26 @@ def plot_labels(labels: Any, shape: Sequence[int], ax: Any = None, energy: float
         raise ValueError(f"shape: expected (height, width), got {tuple(shape)}")
     flat = check_array("labels", labels, dtype=np.int64).ravel()
     if flat.size != int(shape[0]) * int(shape[1]):
-        raise ValueError(f"shape: {tuple(shape)} has {int(shape[0]) * int(shape[1])} places, but there are {flat.size} labels")
+        raise ValueError(
+            f"shape: {tuple(shape)} has {int(shape[0]) * int(shape[1])} places, but there are {flat.size} labels"
+        )
     last = int(flat.max(initial=0))
     few = last < len(PALETTE)
-    colours = ListedColormap(PALETTE[:last + 1]) if few else matplotlib.colormaps["cividis"]
+    colours = ListedColormap(PALETTE[: last + 1]) if few else matplotlib.colormaps["cividis"]
     with matplotlib.rc_context(style()):
         ax = axes(ax)
-        image = ax.imshow(flat.reshape(shape), cmap=colours, vmin=-0.5, vmax=last + 0.5, interpolation="nearest")
+        image = ax.imshow(
+            flat.reshape(shape), cmap=colours, vmin=-0.5, vmax=last + 0.5, interpolation="nearest"
+        )
         # no taller than a picture that fills the width of its axes
-        ax.figure.colorbar(image, ax=ax, label="label", ticks=range(last + 1) if few else None, pad=0.02,
-                           shrink=min(1.0, 1.1 * shape[0] / shape[1]))
+        ax.figure.colorbar(
+            image,
+            ax=ax,
+            label="label",
+            ticks=range(last + 1) if few else None,
+            pad=0.02,
+            shrink=min(1.0, 1.1 * shape[0] / shape[1]),
+        )
         ax.set(xticks=[], yticks=[])
         ax.grid(False)
         if energy is not None:
@@ -151,11 +179,19 @@ def _bars(segments: Mapping[str, np.ndarray], ax: Any) -> Any:
     start, centres = 0.0, []
     for i, (_, value) in enumerate(segments.items()):
         where = start + np.arange(value.size)
-        ax.bar(where, value.ravel(), width=0.8 if total <= MANY_BARS else 1.0, color=PALETTE[i % len(PALETTE)])
+        ax.bar(
+            where,
+            value.ravel(),
+            width=0.8 if total <= MANY_BARS else 1.0,
+            color=PALETTE[i % len(PALETTE)],
+        )
         centres.append(start + (value.size - 1) / 2)
         start += value.size + 1  # an empty place between segments
     ax.axhline(0, color="black", linewidth=0.8)
-    ax.set_xticks(centres, [f"{name}\n{value.shape}" if value.size > 1 else name for name, value in segments.items()])
+    ax.set_xticks(
+        centres,
+        [f"{name}\n{value.shape}" if value.size > 1 else name for name, value in segments.items()],
+    )
     ax.grid(False, axis="x")
     return ax
 
@@ -164,7 +200,9 @@ def _heat_map(name: str, matrix: np.ndarray, ax: Any) -> Any:
     reach = float(np.abs(matrix).max()) or 1.0
     ax = axes(ax, title=f"{name} {matrix.shape}")
     # orange and purple: told apart by everyone, white is zero
-    image = ax.imshow(matrix, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest", aspect="auto")
+    image = ax.imshow(
+        matrix, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest", aspect="auto"
+    )
     ax.figure.colorbar(image, ax=ax, label="weight")
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_major_locator().set_params(integer=True)

@@ -36,9 +36,11 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
 
     n_cliques = sum(len(block) for block in crf.clique_blocks)
     if crf.n_vars > MAX_VARIABLES or crf.n_vars + n_cliques > MAX_NODES:
-        raise ValueError(f"crf: {crf.n_vars} variables and {n_cliques} cliques are too many for a readable drawing (at most "
-                         f"{MAX_VARIABLES} variables, {MAX_NODES} nodes in all); draw a smaller model of the same kind, or take "
-                         f"a part of crf.to_networkx() and draw it with networkx")
+        raise ValueError(
+            f"crf: {crf.n_vars} variables and {n_cliques} cliques are too many for a readable drawing (at most "
+            f"{MAX_VARIABLES} variables, {MAX_NODES} nodes in all); draw a smaller model of the same kind, or take "
+            f"a part of crf.to_networkx() and draw it with networkx"
+        )
     graph = to_networkx(crf, weights, max_table=0 if weights is None else 4096)
     # learnt unary terms belong to their variable and would only be clutter
     graph.remove_nodes_from([n for n, kind in graph.nodes(data="potential") if kind == "unary"])
@@ -49,10 +51,21 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
         networkx.draw_networkx_edges(graph, places, ax=ax, edge_color="#999999", width=0.9)
         _draw_cliques(graph, places, ax, 0.45 * size)
         variables = [n for n in graph if n[0] == "v"]
-        networkx.draw_networkx_nodes(graph, places, nodelist=variables, ax=ax, node_size=size, node_color="white",
-                                     edgecolors="black", linewidths=1.0, label="variable")
+        networkx.draw_networkx_nodes(
+            graph,
+            places,
+            nodelist=variables,
+            ax=ax,
+            node_size=size,
+            node_color="white",
+            edgecolors="black",
+            linewidths=1.0,
+            label="variable",
+        )
         if len(graph) <= FEW:
-            networkx.draw_networkx_labels(graph, places, {n: str(n[1]) for n in variables}, font_size=7, ax=ax)
+            networkx.draw_networkx_labels(
+                graph, places, {n: str(n[1]) for n in variables}, font_size=7, ax=ax
+            )
         ax.set_axis_off()
         _legend(ax)
     return ax
@@ -62,14 +75,28 @@ def _draw_cliques(graph: Any, places: dict, ax: Any, size: float) -> None:
     """Squares, one colour for each kind of potential."""
     import networkx
 
-    kinds = list(dict.fromkeys(kind for _, kind in graph.nodes(data="potential") if kind is not None))
-    reach = {n: _variation(data["table"]) for n, data in graph.nodes(data=True) if n[0] == "f" and "table" in data}
+    kinds = list(
+        dict.fromkeys(kind for _, kind in graph.nodes(data="potential") if kind is not None)
+    )
+    reach = {
+        n: _variation(data["table"])
+        for n, data in graph.nodes(data=True)
+        if n[0] == "f" and "table" in data
+    }
     largest = max(reach.values(), default=0.0) or 1.0
     for i, kind in enumerate(kinds):
         cliques = [n for n, k in graph.nodes(data="potential") if k == kind]
         sizes = [size * (0.4 + 1.2 * reach[n] / largest) if n in reach else size for n in cliques]
-        networkx.draw_networkx_nodes(graph, places, nodelist=cliques, ax=ax, node_shape="s", node_size=sizes,
-                                     node_color=PALETTE[i % len(PALETTE)], label=kind)
+        networkx.draw_networkx_nodes(
+            graph,
+            places,
+            nodelist=cliques,
+            ax=ax,
+            node_shape="s",
+            node_size=sizes,
+            node_color=PALETTE[i % len(PALETTE)],
+            label=kind,
+        )
 
 
 def _legend(ax: Any) -> None:
@@ -86,13 +113,19 @@ def _variation(table: np.ndarray) -> float:
 
 def _layout(crf: CRF, graph: Any) -> dict:
     """Grids as grids, with each clique among its variables; anything else by springs, part by part."""
-    shapes = [find_grid(b.variables, crf.n_vars) for b in crf.clique_blocks if b.arity == 2 and hasattr(b, "variables")]
+    shapes = [
+        find_grid(b.variables, crf.n_vars)
+        for b in crf.clique_blocks
+        if b.arity == 2 and hasattr(b, "variables")
+    ]
     shape = next((s for s in shapes if s is not None and min(s) > 1), None)
     return _pack(graph) if shape is None else _grid_places(crf, graph, shape)
 
 
 def _grid_places(crf: CRF, graph: Any, shape: tuple[int, int]) -> dict:
-    places = {("v", i): np.array([i % shape[1], -(i // shape[1])], float) for i in range(crf.n_vars)}
+    places = {
+        ("v", i): np.array([i % shape[1], -(i // shape[1])], float) for i in range(crf.n_vars)
+    }
     taken: dict[tuple, int] = {}
     for node, variables in graph.nodes(data="variables"):
         if variables is not None:
@@ -119,8 +152,14 @@ def _pack(graph: Any) -> dict:
         side = np.sqrt(len(part))
         if left > 0 and left + side > width:
             left, top, shelf = 0.0, top - shelf - 1.0, 0.0
-        inside = networkx.kamada_kawai_layout(ordered) if len(part) > 1 else dict.fromkeys(part, np.zeros(2))
+        inside = (
+            networkx.kamada_kawai_layout(ordered)
+            if len(part) > 1
+            else dict.fromkeys(part, np.zeros(2))
+        )
         corner = np.array([left + side / 2, top - side / 2])
-        places.update({node: corner + side / 2 * np.asarray(place) for node, place in inside.items()})
+        places.update(
+            {node: corner + side / 2 * np.asarray(place) for node, place in inside.items()}
+        )
         left, shelf = left + side + 1.0, max(shelf, side)
     return places

@@ -13,9 +13,19 @@ def style() -> dict[Any, Any]:
     from cycler import cycler
 
     return {
-        "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "grid.alpha": 0.25, "grid.linewidth": 0.6, "font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left",
-        "legend.frameon": False, "image.cmap": "cividis", "figure.constrained_layout.use": True, "figure.dpi": 110,
+        "axes.prop_cycle": cycler(color=PALETTE),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "grid.linewidth": 0.6,
+        "font.size": 10,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "legend.frameon": False,
+        "image.cmap": "cividis",
+        "figure.constrained_layout.use": True,
+        "figure.dpi": 110,
     }
 
 

@@ -5,5 +5,16 @@ from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncate
 from gmlearn.potentials.table import Pairwise, Table
 from gmlearn.potentials.unary import Unary
 
-__all__ = ["Block", "Difference", "LearntTable", "Pairwise", "PairwiseForm", "Potts", "RaggedBlock", "Table", "Truncated",
-           "Unary", "Weights"]
+__all__ = [
+    "Block",
+    "Difference",
+    "LearntTable",
+    "Pairwise",
+    "PairwiseForm",
+    "Potts",
+    "RaggedBlock",
+    "Table",
+    "Truncated",
+    "Unary",
+    "Weights",
+]

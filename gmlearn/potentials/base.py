@@ -37,10 +37,14 @@ class Block(ABC):
     n_labels: int = 0
 
     def __init__(self, variables: Any):
-        self.variables = check_array(f"{type(self).__name__}.variables", variables, ndim=2, dtype=np.int64)
+        self.variables = check_array(
+            f"{type(self).__name__}.variables", variables, ndim=2, dtype=np.int64
+        )
         if self.variables.shape[1] == 0 and len(self.variables):
-            raise ValueError(f"{type(self).__name__}.variables: a clique needs at least one variable, got shape "
-                             f"{self.variables.shape}")
+            raise ValueError(
+                f"{type(self).__name__}.variables: a clique needs at least one variable, got shape "
+                f"{self.variables.shape}"
+            )
         self.states: np.ndarray = None  # type: ignore[assignment]  # known once bound
 
     # ------------------------------------------------------------------ what a subclass writes
@@ -66,7 +70,9 @@ class Block(ABC):
         for name, value in parts.items():
             size = int(np.prod(value.shape[1:]))
             index = group[:, None] * size + np.arange(size)
-            sums[name] = weighted_bincount(index, np.asarray(value), n * size).reshape(n, *value.shape[1:])
+            sums[name] = weighted_bincount(index, np.asarray(value), n * size).reshape(
+                n, *value.shape[1:]
+            )
         return sums
 
     def segments(self) -> dict[str, tuple[int, ...]]:
@@ -96,8 +102,10 @@ class Block(ABC):
         ordered = np.sort(self.variables, axis=1)
         repeated = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
         if repeated.size:
-            raise ValueError(f"{self}: clique {int(repeated[0])} names a variable twice: "
-                             f"{self.variables[repeated[0]].tolist()}")
+            raise ValueError(
+                f"{self}: clique {int(repeated[0])} names a variable twice: "
+                f"{self.variables[repeated[0]].tolist()}"
+            )
 
     def take(self, index: Any) -> Block:
         """The cliques at `index` (M',), repeats allowed, as a block."""
@@ -151,8 +159,10 @@ class Block(ABC):
     def table(self, w: Weights) -> np.ndarray:
         """Dense energies (M, L, ..., L), L = `max_states`; inf where a variable has fewer states. O(M L^k)."""
         if self.table_size() * len(self) > MAX_TABLE_ENTRIES:
-            raise ValueError(f"{self}: a dense table would have {self.table_size() * len(self):.3g} entries "
-                             f"(limit {MAX_TABLE_ENTRIES})")
+            raise ValueError(
+                f"{self}: a dense table would have {self.table_size() * len(self):.3g} entries "
+                f"(limit {MAX_TABLE_ENTRIES})"
+            )
         size, arity = self.max_states, self.arity
         configurations = np.indices((size,) * arity).reshape(arity, -1).T
         clique = np.repeat(np.arange(len(self)), len(configurations))
@@ -187,7 +197,9 @@ class RaggedBlock(Block):
         try:
             cliques = [np.asarray(c, dtype=np.int64).ravel() for c in cliques]
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{type(self).__name__}.cliques: expected a list of integer arrays ({error})") from None
+            raise ValueError(
+                f"{type(self).__name__}.cliques: expected a list of integer arrays ({error})"
+            ) from None
         empty = [m for m, c in enumerate(cliques) if c.size == 0]
         if empty:
             raise ValueError(f"{type(self).__name__}.cliques: clique {empty[0]} is empty")
@@ -241,9 +253,14 @@ class RaggedBlock(Block):
         part = copy.copy(self)
         sizes = self.sizes[index]
         part._indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        where = np.repeat(self._indptr[index] - part._indptr[:-1], sizes) + np.arange(part._indptr[-1])
+        where = np.repeat(self._indptr[index] - part._indptr[:-1], sizes) + np.arange(
+            part._indptr[-1]
+        )
         part._members = self._members[where]
-        for attribute, cut in [*((a, index) for a in self.per_clique), *((a, where) for a in ("states", *self.per_member))]:
+        for attribute, cut in [
+            *((a, index) for a in self.per_clique),
+            *((a, where) for a in ("states", *self.per_member)),
+        ]:
             value = getattr(self, attribute)
             if value is not None:
                 setattr(part, attribute, value[cut])
@@ -259,7 +276,9 @@ class RaggedBlock(Block):
         """Dense energies (M, L, ..., L) for cliques of one size."""
         sizes = self.sizes
         if len(sizes) and (sizes != sizes[0]).any():
-            raise ValueError(f"{self}: cliques of different sizes have no common table; take cliques of one size")
+            raise ValueError(
+                f"{self}: cliques of different sizes have no common table; take cliques of one size"
+            )
         return super().table(w)
 
 
@@ -285,4 +304,6 @@ class PairwiseForm:
 
 def weighted_bincount(index: np.ndarray, weight: np.ndarray | None, minlength: int) -> np.ndarray:
     """``np.bincount`` with float output and optional weights."""
-    return np.bincount(index.ravel(), None if weight is None else weight.ravel(), minlength).astype(float)
+    return np.bincount(index.ravel(), None if weight is None else weight.ravel(), minlength).astype(
+        float
+    )

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.validation import check_array, check_number
-from gmlearn.potentials.base import DENSE, LINEAR, POTTS, Block, PairwiseForm, Weights, weighted_bincount
+from gmlearn.potentials.base import (
+    DENSE,
+    LINEAR,
+    POTTS,
+    Block,
+    PairwiseForm,
+    Weights,
+    weighted_bincount,
+)
 
 
 def _edges(owner: str, edges: Any) -> np.ndarray:
@@ -27,17 +35,24 @@ class ScaledDistance(Block):
 
     per_clique = ("contrast",)
 
-    def __init__(self, edges: Any, contrast: Any = None, weight: str | None = None, *, features: Any = None):
+    def __init__(
+        self, edges: Any, contrast: Any = None, weight: str | None = None, *, features: Any = None
+    ):
         kind = type(self).__name__
         super().__init__(_edges(kind, edges))
         if features is not None:
             if contrast is not None or weight is None:
-                raise ValueError(f"{kind}.features: needs the name of a weight segment and no `contrast`")
+                raise ValueError(
+                    f"{kind}.features: needs the name of a weight segment and no `contrast`"
+                )
             self.contrast = check_array(f"{kind}.features", features, shape=(len(self), None))
         else:
             contrast = 1.0 if contrast is None else contrast
-            self.contrast = check_array(f"{kind}.contrast", np.broadcast_to(contrast, (len(self),)) if np.ndim(contrast) == 0
-                                        else contrast, shape=(len(self),))
+            self.contrast = check_array(
+                f"{kind}.contrast",
+                np.broadcast_to(contrast, (len(self),)) if np.ndim(contrast) == 0 else contrast,
+                shape=(len(self),),
+            )
         self.weight = weight
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -51,7 +66,11 @@ class ScaledDistance(Block):
         """s_e (M,)."""
         if self.weight is None:
             return self.contrast
-        return self.contrast @ w[self.weight] if self.contrast.ndim == 2 else self.contrast * w[self.weight]
+        return (
+            self.contrast @ w[self.weight]
+            if self.contrast.ndim == 2
+            else self.contrast * w[self.weight]
+        )
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return self.strength(w) * self.distance(x[:, 0], x[:, 1])
@@ -66,13 +85,22 @@ class ScaledDistance(Block):
         if self.weight is None:
             return {}
         d = self.distance(x[:, 0], x[:, 1]).astype(float)
-        return {self.weight: d[:, None] * self.contrast if self.contrast.ndim == 2 else d * self.contrast}
+        return {
+            self.weight: d[:, None] * self.contrast
+            if self.contrast.ndim == 2
+            else d * self.contrast
+        }
 
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.max_states), len(self)
         table = self.distance(labels[:, None], labels[None, :]).astype(float)
-        return PairwiseForm(table.ravel(), np.zeros(m, np.int64), np.full(m, len(labels)), np.array(self.strength(w), float),
-                            *self.kind())
+        return PairwiseForm(
+            table.ravel(),
+            np.zeros(m, np.int64),
+            np.full(m, len(labels)),
+            np.array(self.strength(w), float),
+            *self.kind(),
+        )
 
     def kind(self) -> tuple[int, float]:
         """How kernels may treat the distance, and its truncation."""
@@ -105,8 +133,16 @@ class Truncated(ScaledDistance):
 
     name = "truncated"
 
-    def __init__(self, edges: Any, truncation: float = np.inf, power: float = 1, contrast: Any = None,
-                 weight: str | None = None, *, features: Any = None):
+    def __init__(
+        self,
+        edges: Any,
+        truncation: float = np.inf,
+        power: float = 1,
+        contrast: Any = None,
+        weight: str | None = None,
+        *,
+        features: Any = None,
+    ):
         super().__init__(edges, contrast, weight, features=features)
         self.truncation = check_number("Truncated.truncation", truncation, low=0)
         self.power = check_number("Truncated.power", power, low=0, strict=True)
@@ -126,7 +162,11 @@ class SharedTable(Block):
     def __init__(self, edges: Any, weight: str, contrast: Any = None):
         kind = type(self).__name__
         super().__init__(_edges(kind, edges))
-        self.contrast = None if contrast is None else check_array(f"{kind}.contrast", contrast, shape=(len(self),))
+        self.contrast = (
+            None
+            if contrast is None
+            else check_array(f"{kind}.contrast", contrast, shape=(len(self),))
+        )
         self.weight = weight
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -139,19 +179,31 @@ class SharedTable(Block):
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
         shape = self.segments()[self.weight]
-        factor = self.contrast if weight is None else (weight if self.contrast is None else weight * self.contrast)
-        return {self.weight: weighted_bincount(self.index(x[:, 0], x[:, 1]), factor, int(np.prod(shape))).reshape(shape)}
+        factor = (
+            self.contrast
+            if weight is None
+            else (weight if self.contrast is None else weight * self.contrast)
+        )
+        return {
+            self.weight: weighted_bincount(
+                self.index(x[:, 0], x[:, 1]), factor, int(np.prod(shape))
+            ).reshape(shape)
+        }
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         shape = self.segments()[self.weight]
         out = np.zeros((len(self), int(np.prod(shape))))
-        out[np.arange(len(self)), self.index(x[:, 0], x[:, 1])] = 1.0 if self.contrast is None else self.contrast
+        out[np.arange(len(self)), self.index(x[:, 0], x[:, 1])] = (
+            1.0 if self.contrast is None else self.contrast
+        )
         return {self.weight: out.reshape(-1, *shape)}
 
     def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray]:
         shape = self.segments()[self.weight]
         size = int(np.prod(shape))
-        found = weighted_bincount(group * size + self.index(x[:, 0], x[:, 1]), self.contrast, n * size)
+        found = weighted_bincount(
+            group * size + self.index(x[:, 0], x[:, 1]), self.contrast, n * size
+        )
         return {self.weight: found.reshape(n, *shape)}
 
     def pairwise(self, w: Weights) -> PairwiseForm:
@@ -170,7 +222,9 @@ class LearntTable(SharedTable):
 
     name = "learnt_table"
 
-    def __init__(self, edges: Any, weight: str = "pair", symmetric: bool = True, contrast: Any = None):
+    def __init__(
+        self, edges: Any, weight: str = "pair", symmetric: bool = True, contrast: Any = None
+    ):
         super().__init__(edges, weight, contrast)
         self.symmetric = bool(symmetric)
 

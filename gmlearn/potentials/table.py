@@ -39,16 +39,24 @@ class Table(Block):
             self.values, self.start = array.ravel(), np.zeros(m, np.int64)
             self.shapes = np.tile(np.array(array.shape, np.int64), (m, 1))
         elif array.ndim == k + 1 and len(array) == m:
-            self.values, self.start = array.ravel(), np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:]))
+            self.values, self.start = (
+                array.ravel(),
+                np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:])),
+            )
             self.shapes = np.tile(np.array(array.shape[1:], np.int64), (m, 1))
         else:
-            raise ValueError(f"Table.tables: expected {k} dimensions (shared) or {k + 1} with a leading {m}, "
-                             f"got shape {array.shape}")
+            raise ValueError(
+                f"Table.tables: expected {k} dimensions (shared) or {k + 1} with a leading {m}, "
+                f"got shape {array.shape}"
+            )
 
     def _from_list(self, tables: Any, m: int, k: int) -> None:
         if len(tables) != m:
             raise ValueError(f"Table.tables: expected {m} tables, got {len(tables)}")
-        checked = [check_array(f"Table.tables[{i}]", t, ndim=k, allow_inf=True) for i, t in enumerate(tables)]
+        checked = [
+            check_array(f"Table.tables[{i}]", t, ndim=k, allow_inf=True)
+            for i, t in enumerate(tables)
+        ]
         self.shapes = np.array([t.shape for t in checked], np.int64).reshape(m, k)
         sizes = np.array([t.size for t in checked], np.int64)
         self.start = np.cumsum(sizes) - sizes
@@ -58,8 +66,10 @@ class Table(Block):
         wrong = np.flatnonzero((self.shapes != self.states).any(axis=1))
         if wrong.size:
             m = int(wrong[0])
-            raise ValueError(f"{self}: table {m} has shape {tuple(self.shapes[m].tolist())}, but its variables "
-                             f"{self.variables[m].tolist()} have {tuple(self.states[m].tolist())} states")
+            raise ValueError(
+                f"{self}: table {m} has shape {tuple(self.shapes[m].tolist())}, but its variables "
+                f"{self.variables[m].tolist()} have {tuple(self.states[m].tolist())} states"
+            )
 
     @property
     def strides(self) -> np.ndarray:
@@ -74,7 +84,13 @@ class Table(Block):
         return PairwiseForm(self.values, self.start, self.shapes[:, 1], np.ones(len(self)))
 
 
-def Pairwise(edges: Any, weight: str | None = None, symmetric: bool = True, table: Any = None, contrast: Any = None) -> Block:
+def Pairwise(
+    edges: Any,
+    weight: str | None = None,
+    symmetric: bool = True,
+    table: Any = None,
+    contrast: Any = None,
+) -> Block:
     """Edges with a table of label pairs: learnt and shared (`weight`), or fixed (`table`, shared or one for each edge).
 
     Parameters
@@ -87,9 +103,13 @@ def Pairwise(edges: Any, weight: str | None = None, symmetric: bool = True, tabl
     from gmlearn.potentials.pairwise import LearntTable
 
     if (weight is None) == (table is None):
-        raise ValueError("Pairwise: give either `weight` (a learnt table) or `table` (a fixed one), not both or neither")
+        raise ValueError(
+            "Pairwise: give either `weight` (a learnt table) or `table` (a fixed one), not both or neither"
+        )
     if table is not None:
         if contrast is not None:
-            raise ValueError("Pairwise.contrast: only for learnt tables; multiply a fixed table yourself")
+            raise ValueError(
+                "Pairwise.contrast: only for learnt tables; multiply a fixed table yourself"
+            )
         return Table(edges, table)
     return LearntTable(edges, weight, symmetric, contrast)  # type: ignore[arg-type]

@@ -28,23 +28,34 @@ class Unary(Block):
 
     def __init__(self, features: Any, weight: str = "unary", variables: Any = None):
         self.inputs = check_array("Unary.features", features, ndim=(2, 3))
-        variables = np.arange(len(self.inputs)) if variables is None else check_array("Unary.variables", variables, ndim=1,
-                                                                                      dtype=np.int64)
+        variables = (
+            np.arange(len(self.inputs))
+            if variables is None
+            else check_array("Unary.variables", variables, ndim=1, dtype=np.int64)
+        )
         if len(variables) != len(self.inputs):
-            raise ValueError(f"Unary.features: expected one row per variable ({len(variables)}), got {len(self.inputs)}")
+            raise ValueError(
+                f"Unary.features: expected one row per variable ({len(variables)}), got {len(self.inputs)}"
+            )
         super().__init__(variables[:, None])
         self.weight = weight
 
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():
-            raise ValueError(f"{self}: all variables of one Unary block must have the same number of states; add one for each")
+            raise ValueError(
+                f"{self}: all variables of one Unary block must have the same number of states; add one for each"
+            )
         if self.inputs.ndim == 3 and len(self) and self.inputs.shape[1] != self.max_states:
-            raise ValueError(f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}")
+            raise ValueError(
+                f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}"
+            )
         self.distinct = len(np.unique(self.members)) == len(self)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         n_features = self.inputs.shape[-1]
-        return {self.weight: (n_features,) if self.inputs.ndim == 3 else (self.max_states, n_features)}
+        return {
+            self.weight: (n_features,) if self.inputs.ndim == 3 else (self.max_states, n_features)
+        }
 
     def costs(self, w: Weights) -> np.ndarray:
         """Costs (M, L) of all labels."""

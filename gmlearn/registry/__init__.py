@@ -13,5 +13,15 @@ from gmlearn.registry.manager import (
     registry,
 )
 
-__all__ = ["KINDS", "Entry", "PluginError", "PluginWarning", "Registry", "UnknownNameError", "hookimpl", "plugins",
-           "register", "registry"]
+__all__ = [
+    "KINDS",
+    "Entry",
+    "PluginError",
+    "PluginWarning",
+    "Registry",
+    "UnknownNameError",
+    "hookimpl",
+    "plugins",
+    "register",
+    "registry",
+]

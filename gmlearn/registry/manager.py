@@ -73,7 +73,9 @@ class Registry:
             if not self._pending_entry_points:
                 return
             self._pending_entry_points = False
-            blocked = {name for name in os.environ.get("GMLEARN_BLOCK_PLUGINS", "").split(",") if name}
+            blocked = {
+                name for name in os.environ.get("GMLEARN_BLOCK_PLUGINS", "").split(",") if name
+            }
             points = list(metadata.entry_points(group=hookspecs.PROJECT))
             # A source checkout that was never installed still has its own parts.
             from gmlearn import builtin
@@ -86,19 +88,32 @@ class Registry:
     def _load(self, name: str, loader) -> None:
         try:
             self.add_plugin(loader(), name)
-        except Exception as error:  # any failure of a plugin is its own; it must not take the toolkit down
+        except (
+            Exception
+        ) as error:  # any failure of a plugin is its own; it must not take the toolkit down
             self.failures[name] = f"{type(error).__name__}: {error}"
-            warnings.warn(f"gmlearn plugin {name!r} was left out: {self.failures[name]}", PluginWarning, stacklevel=2)
+            warnings.warn(
+                f"gmlearn plugin {name!r} was left out: {self.failures[name]}",
+                PluginWarning,
+                stacklevel=2,
+            )
 
     def add_plugin(self, plugin: Any, owner: str) -> list[Entry]:
         """Register a plugin object (usually a module) under the name `owner`; all of it or nothing."""
         with self._lock:
             if self._manager.has_plugin(owner):
                 raise PluginError(f"a plugin named {owner!r} is already registered")
-            unknown = [n for n in vars(plugin) if n.startswith("gmlearn_") and n not in _hook_names()
-                       and hasattr(getattr(plugin, n), "gmlearn_impl")]
+            unknown = [
+                n
+                for n in vars(plugin)
+                if n.startswith("gmlearn_")
+                and n not in _hook_names()
+                and hasattr(getattr(plugin, n), "gmlearn_impl")
+            ]
             if unknown:
-                raise PluginError(f"plugin {owner!r} implements unknown hooks {unknown}; known: {sorted(_hook_names())}")
+                raise PluginError(
+                    f"plugin {owner!r} implements unknown hooks {unknown}; known: {sorted(_hook_names())}"
+                )
             try:
                 self._manager.register(plugin, name=owner)
                 self._manager.check_pending()
@@ -118,7 +133,9 @@ class Registry:
                 continue
             answer = implementation()
             if not isinstance(answer, (list, tuple)):
-                raise PluginError(f"plugin {owner!r}: the hook {hook} must return a list, got {answer!r}")
+                raise PluginError(
+                    f"plugin {owner!r}: the hook {hook} must return a list, got {answer!r}"
+                )
             for obj in answer:
                 yield Entry(kind, checked_name(kind, obj, owner), obj, owner)
 
@@ -127,7 +144,9 @@ class Registry:
         for e in entries:
             other = taken.get((e.kind, e.name))
             if other is not None:
-                raise PluginError(f"the {e.kind} {e.name!r} is registered twice: by {other.owner!r} and by {e.owner!r}")
+                raise PluginError(
+                    f"the {e.kind} {e.name!r} is registered twice: by {other.owner!r} and by {e.owner!r}"
+                )
             taken[e.kind, e.name] = e
 
     def add(self, obj: Any, owner: str = "script") -> Entry:
@@ -137,11 +156,14 @@ class Registry:
         if kind not in KINDS:
             raise PluginError(
                 f"{obj!r} cannot be registered: expected a module with gmlearn hooks, or an object or class derived from "
-                f"gmlearn's Block, SlaveSolver, Decomposition, Loss, MapSolver, Optimizer, Trainer, FileFormat or Experiment")
+                f"gmlearn's Block, SlaveSolver, Decomposition, Loss, MapSolver, Optimizer, Trainer, FileFormat or Experiment"
+            )
         entry = Entry(kind, checked_name(kind, obj, owner), obj, owner)
         with self._lock:
             previous = self._entries.get((kind, entry.name))
-            if previous is None or previous.owner != owner:  # a script may be run again in one session
+            if (
+                previous is None or previous.owner != owner
+            ):  # a script may be run again in one session
                 self._check_clashes([entry])
             self._entries[kind, entry.name] = entry
         return entry
@@ -164,8 +186,16 @@ class Registry:
             return entry.obj
         names = sorted(e.name for e in self.entries(kind))
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"registered: {', '.join(names) or 'none'}"
-        lost = f" Plugins that failed to load: {', '.join(sorted(self.failures))}." if self.failures else ""
+        hint = (
+            f"did you mean {', '.join(map(repr, near))}?"
+            if near
+            else f"registered: {', '.join(names) or 'none'}"
+        )
+        lost = (
+            f" Plugins that failed to load: {', '.join(sorted(self.failures))}."
+            if self.failures
+            else ""
+        )
         raise UnknownNameError(f"no {kind} named {name!r}; {hint}{lost}")
 
 
@@ -177,7 +207,9 @@ def checked_name(kind: str, obj: Any, owner: str) -> str:
     """The name of `obj` if it has what its kind requires, else PluginError with the reason."""
     name = getattr(obj, "name", None)
     if not isinstance(name, str) or not name:
-        raise PluginError(f"plugin {owner!r}: the {kind} {obj!r} has no `name` (a non-empty string)")
+        raise PluginError(
+            f"plugin {owner!r}: the {kind} {obj!r} has no `name` (a non-empty string)"
+        )
     missing = [m for m in KINDS[kind][1] if not hasattr(obj, m)]
     if missing:
         raise PluginError(f"plugin {owner!r}: the {kind} {name!r} lacks {', '.join(missing)}")

@@ -104,30 +104,58 @@ def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
         for b in range(size):
             out[b] = np.inf
         for a in range(n):
-            row, own = values[start + a * stride:start + a * stride + size], h[a]
+            row, own = values[start + a * stride : start + a * stride + size], h[a]
             for b in range(size):
                 out[b] = min(out[b], own + scale * row[b])
     else:
         for b in range(size):
-            row, low = values[start + b * stride:start + b * stride + n], np.inf
+            row, low = values[start + b * stride : start + b * stride + n], np.inf
             for a in range(n):
                 low = min(low, h[a] + scale * row[a])
             out[b] = low
 
 
 @njit(cache=True, nogil=True, inline="always")
-def collect(h, ptr, lo, hi, parent, pedge, child_first, values, start, stride, scale, kind, cut, message):
+def collect(
+    h, ptr, lo, hi, parent, pedge, child_first, values, start, stride, scale, kind, cut, message
+):
     """Send all messages of one tree (slots lo:hi) towards its root; h ends as the costs of the subtrees."""
     for i in range(hi - 1, lo, -1):
         e, p = pedge[i], parent[i]
-        target = h[ptr[p]:ptr[p + 1]]
-        send(h[ptr[i]:ptr[i + 1]], len(target), values, start[e], stride[e], scale[e], kind[e], cut[e], child_first[i], message)
+        target = h[ptr[p] : ptr[p + 1]]
+        send(
+            h[ptr[i] : ptr[i + 1]],
+            len(target),
+            values,
+            start[e],
+            stride[e],
+            scale[e],
+            kind[e],
+            cut[e],
+            child_first[i],
+            message,
+        )
         for b in range(len(target)):
             target[b] += message[b]
 
 
 @njit(cache=True, nogil=True)
-def minimise_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut, labels, value):
+def minimise_forest(
+    theta,
+    ptr,
+    tree_ptr,
+    parent,
+    pedge,
+    child_first,
+    values,
+    start,
+    stride,
+    scale,
+    kind,
+    cut,
+    labels,
+    value,
+):
     """Exact minimum of every tree: messages to the root, then labels back down."""
     h = theta.copy()
     largest = 0
@@ -135,9 +163,24 @@ def minimise_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, st
         largest = max(largest, ptr[i + 1] - ptr[i])
     message = np.empty(largest)
     for t in range(len(tree_ptr) - 1):
-        collect(h, ptr, tree_ptr[t], tree_ptr[t + 1], parent, pedge, child_first, values, start, stride, scale, kind, cut, message)
+        collect(
+            h,
+            ptr,
+            tree_ptr[t],
+            tree_ptr[t + 1],
+            parent,
+            pedge,
+            child_first,
+            values,
+            start,
+            stride,
+            scale,
+            kind,
+            cut,
+            message,
+        )
         for i in range(tree_ptr[t], tree_ptr[t + 1]):
-            own = h[ptr[i]:ptr[i + 1]]
+            own = h[ptr[i] : ptr[i + 1]]
             best, label = np.inf, 0
             p, e = parent[i], pedge[i]
             if p < 0:
@@ -156,7 +199,9 @@ def minimise_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, st
 
 
 @njit(cache=True, nogil=True)
-def min_marginals_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut):
+def min_marginals_forest(
+    theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut
+):
     """Minimum of the tree with one label of one slot fixed, laid out like theta."""
     h = theta.copy()
     largest = 0
@@ -164,16 +209,53 @@ def min_marginals_forest(theta, ptr, tree_ptr, parent, pedge, child_first, value
         largest = max(largest, ptr[i + 1] - ptr[i])
     message, rest = np.empty(largest), np.empty(largest)
     for t in range(len(tree_ptr) - 1):
-        collect(h, ptr, tree_ptr[t], tree_ptr[t + 1], parent, pedge, child_first, values, start, stride, scale, kind, cut, message)
+        collect(
+            h,
+            ptr,
+            tree_ptr[t],
+            tree_ptr[t + 1],
+            parent,
+            pedge,
+            child_first,
+            values,
+            start,
+            stride,
+            scale,
+            kind,
+            cut,
+            message,
+        )
         for i in range(tree_ptr[t] + 1, tree_ptr[t + 1]):
             e = pedge[i]
-            own, above = h[ptr[i]:ptr[i + 1]], h[ptr[parent[i]]:ptr[parent[i] + 1]]
+            own, above = h[ptr[i] : ptr[i + 1]], h[ptr[parent[i]] : ptr[parent[i] + 1]]
             n, size = len(own), len(above)
-            send(own, size, values, start[e], stride[e], scale[e], kind[e], cut[e], child_first[i], message)
+            send(
+                own,
+                size,
+                values,
+                start[e],
+                stride[e],
+                scale[e],
+                kind[e],
+                cut[e],
+                child_first[i],
+                message,
+            )
             for b in range(size):
                 # where the message is inf so is every joint state, hence inf - inf must stay inf
                 rest[b] = above[b] - message[b] if message[b] < np.inf else np.inf
-            send(rest[:size], n, values, start[e], stride[e], scale[e], kind[e], cut[e], not child_first[i], message)
+            send(
+                rest[:size],
+                n,
+                values,
+                start[e],
+                stride[e],
+                scale[e],
+                kind[e],
+                cut[e],
+                not child_first[i],
+                message,
+            )
             for a in range(n):
                 own[a] += message[a]
     return h
@@ -200,7 +282,22 @@ def soft_send(h, lo, hi, size, values, start, stride, scale, child_first, eps, o
 
 
 @njit(cache=True, nogil=True)
-def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, eps, value, joint, joint_ptr):
+def soft_forest(
+    theta,
+    ptr,
+    tree_ptr,
+    parent,
+    pedge,
+    child_first,
+    values,
+    start,
+    stride,
+    scale,
+    eps,
+    value,
+    joint,
+    joint_ptr,
+):
     """Soft minima of every tree, label marginals (like theta), and joint marginals of the edges.
 
     joint[joint_ptr[e] + a * L_second + b] receives P(first end = a, second end = b).
@@ -214,7 +311,19 @@ def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start,
         for i in range(tree_ptr[t + 1] - 1, tree_ptr[t], -1):
             e, p = pedge[i], parent[i]
             size = ptr[p + 1] - ptr[p]
-            soft_send(h, ptr[i], ptr[i + 1], size, values, start[e], stride[e], scale[e], child_first[i], eps, message)
+            soft_send(
+                h,
+                ptr[i],
+                ptr[i + 1],
+                size,
+                values,
+                start[e],
+                stride[e],
+                scale[e],
+                child_first[i],
+                eps,
+                message,
+            )
             for b in range(size):
                 h[ptr[p] + b] += message[b]
         root = tree_ptr[t]
@@ -224,7 +333,7 @@ def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start,
         if low == np.inf:  # infeasible: no distribution, all marginals are zero
             value[t] = np.inf
             for i in range(root, tree_ptr[t + 1]):
-                h[ptr[i]:ptr[i + 1]] = 0.0
+                h[ptr[i] : ptr[i + 1]] = 0.0
             continue
         for a in range(ptr[root], ptr[root + 1]):
             total += np.exp(-(h[a] - low) / eps)
@@ -232,16 +341,44 @@ def soft_forest(theta, ptr, tree_ptr, parent, pedge, child_first, values, start,
         for i in range(root + 1, tree_ptr[t + 1]):
             p, e = parent[i], pedge[i]
             n, size = ptr[i + 1] - ptr[i], ptr[p + 1] - ptr[p]
-            soft_send(h, ptr[i], ptr[i + 1], size, values, start[e], stride[e], scale[e], child_first[i], eps, message)
+            soft_send(
+                h,
+                ptr[i],
+                ptr[i + 1],
+                size,
+                values,
+                start[e],
+                stride[e],
+                scale[e],
+                child_first[i],
+                eps,
+                message,
+            )
             for b in range(size):
                 rest[b] = h[ptr[p] + b] - message[b] if message[b] < np.inf else np.inf
             for a in range(n):
                 for b in range(size):
-                    position = start[e] + a * stride[e] + b if child_first[i] else start[e] + b * stride[e] + a
+                    position = (
+                        start[e] + a * stride[e] + b
+                        if child_first[i]
+                        else start[e] + b * stride[e] + a
+                    )
                     cost = h[ptr[i] + a] + rest[b] + scale[e] * values[position]
                     where = joint_ptr[e] + (a * size + b if child_first[i] else b * n + a)
                     joint[where] = np.exp(-(cost - value[t]) / eps)
-            soft_send(rest, 0, size, n, values, start[e], stride[e], scale[e], not child_first[i], eps, message)
+            soft_send(
+                rest,
+                0,
+                size,
+                n,
+                values,
+                start[e],
+                stride[e],
+                scale[e],
+                not child_first[i],
+                eps,
+                message,
+            )
             for a in range(n):
                 h[ptr[i] + a] += message[a]
         for i in range(root, tree_ptr[t + 1]):

@@ -36,19 +36,26 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
     for m in range(len(start)):
         lo, hi = indptr[m], indptr[m + 1]
         free, single = max(hi - lo - 2, 0), hi - lo == 1
-        last = theta[ptr[hi - 1]:ptr[hi]]
+        last = theta[ptr[hi - 1] : ptr[hi]]
         size, lines = len(last), 1 if single else ptr[hi - 1] - ptr[hi - 2]
         width = lines * size
         for a in range(lines):
-            line, own = costs[a * size:(a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
+            line, own = costs[a * size : (a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
             for b in range(size):
                 line[b] = own + last[b]
-        best, best_low, position, best_position, number, best_number = np.inf, np.inf, start[m], start[m], 0, 0
+        best, best_low, position, best_position, number, best_number = (
+            np.inf,
+            np.inf,
+            start[m],
+            start[m],
+            0,
+            0,
+        )
         for i in range(free):
             x[i] = 0
             partial[i + 1] = partial[i] + theta[ptr[lo + i]]
         while True:
-            row, low = values[position:position + width], np.inf
+            row, low = values[position : position + width], np.inf
             for b in range(width):
                 low = min(low, row[b] + costs[b])
             total = low + partial[free]
@@ -71,10 +78,14 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
             for j in range(i, free):
                 partial[j + 1] = partial[j] + theta[ptr[lo + j] + x[j]]
         value[m] = best
-        row, place = values[best_position:best_position + width], 0 if best == np.inf else width
-        for b in range(width):  # the first entry with the row's minimum: the same sums again, so that equality is safe
+        row, place = values[best_position : best_position + width], 0 if best == np.inf else width
+        for b in range(
+            width
+        ):  # the first entry with the row's minimum: the same sums again, so that equality is safe
             place = min(place, b if row[b] + costs[b] == best_low else width)
-        line_label = int((place + 0.5) / size)  # exact for such numbers, and faster than a division of integers
+        line_label = int(
+            (place + 0.5) / size
+        )  # exact for such numbers, and faster than a division of integers
         labels[hi - 1] = place - line_label * size
         if not single:
             labels[hi - 2] = line_label
@@ -90,15 +101,20 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
 def min_marginals_tables(theta, ptr, indptr, values, start, out):
     """Minima with one label fixed, laid out like theta."""
     most, longest = buffer_sizes(ptr, indptr)
-    x, partial, costs, best = np.zeros(most, np.int64), np.zeros(most + 1), np.empty(longest), np.empty(longest)
+    x, partial, costs, best = (
+        np.zeros(most, np.int64),
+        np.zeros(most + 1),
+        np.empty(longest),
+        np.empty(longest),
+    )
     for m in range(len(start)):
         lo, hi = indptr[m], indptr[m + 1]
         free, single = max(hi - lo - 2, 0), hi - lo == 1
-        last, to = theta[ptr[hi - 1]:ptr[hi]], out[ptr[hi - 1]:ptr[hi]]
+        last, to = theta[ptr[hi - 1] : ptr[hi]], out[ptr[hi - 1] : ptr[hi]]
         size, lines, position = len(last), 1 if single else ptr[hi - 1] - ptr[hi - 2], start[m]
         width = lines * size
         for a in range(lines):
-            line, own = costs[a * size:(a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
+            line, own = costs[a * size : (a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
             for b in range(size):
                 line[b] = own + last[b]
         for b in range(width):
@@ -109,7 +125,7 @@ def min_marginals_tables(theta, ptr, indptr, values, start, out):
             x[i] = 0
             partial[i + 1] = partial[i] + theta[ptr[lo + i]]
         while True:
-            base, row, low = partial[free], values[position:position + width], np.inf
+            base, row, low = partial[free], values[position : position + width], np.inf
             for b in range(width):
                 best[b] = min(best[b], base + row[b])
             if free > 0:
@@ -131,7 +147,11 @@ def min_marginals_tables(theta, ptr, indptr, values, start, out):
             for j in range(i, free):
                 partial[j + 1] = partial[j] + theta[ptr[lo + j] + x[j]]
         for a in range(lines):
-            line, added, low = best[a * size:(a + 1) * size], costs[a * size:(a + 1) * size], np.inf
+            line, added, low = (
+                best[a * size : (a + 1) * size],
+                costs[a * size : (a + 1) * size],
+                np.inf,
+            )
             for b in range(size):
                 cost = line[b] + added[b]
                 to[b] = min(to[b], cost)

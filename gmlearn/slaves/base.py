@@ -25,9 +25,21 @@ class SlaveResult:
         them never pays for the whole of `ind`, which is written out when it is asked for.
     """
 
-    def __init__(self, ind: np.ndarray | None, value: np.ndarray, labels: Any = None, chosen: np.ndarray | None = None,
-                 size: int = 0):
-        self._ind, self.value, self.labels, self.chosen, self._size = ind, value, labels, chosen, size
+    def __init__(
+        self,
+        ind: np.ndarray | None,
+        value: np.ndarray,
+        labels: Any = None,
+        chosen: np.ndarray | None = None,
+        size: int = 0,
+    ):
+        self._ind, self.value, self.labels, self.chosen, self._size = (
+            ind,
+            value,
+            labels,
+            chosen,
+            size,
+        )
 
     @property
     def ind(self) -> np.ndarray:
@@ -182,7 +194,11 @@ class CliqueGroup(SlaveGroup):
         if self.solver.layout == "flat":
             return padded
         padded = padded.reshape(len(self.states), -1)
-        return padded.ravel() if self._uniform else padded[np.repeat(np.arange(len(self.states)), self.states), self._local]
+        return (
+            padded.ravel()
+            if self._uniform
+            else padded[np.repeat(np.arange(len(self.states)), self.states), self._local]
+        )
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> Any:
         return self.solver.prepare(self.block, w)
@@ -225,7 +241,8 @@ class CliqueGroup(SlaveGroup):
     def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
         """Soft minima, marginals and expected features at a temperature."""
         value, marginals, features = self.solver.log_partition(  # type: ignore[attr-defined]
-            self.block, self.shaped(theta), prepared, temperature)
+            self.block, self.shaped(theta), prepared, temperature
+        )
         return SoftResult(value, self.flat(marginals), features)
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:

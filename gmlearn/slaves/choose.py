@@ -38,5 +38,6 @@ def choose_solver(block: Block, power: str | None = None, name: str | None = Non
         raise NoSolverError(
             f"No slave solver handles {block}{f' with {power}' if power else ''}. "
             f"Tried: {'; '.join(refusals) or 'none registered'}. "
-            f"Install a plugin for {block.name!r} potentials or add a solver with gmlearn.register.")
+            f"Install a plugin for {block.name!r} potentials or add a solver with gmlearn.register."
+        )
     return min(willing, key=lambda s: (not s.exact, s.cost(block)))

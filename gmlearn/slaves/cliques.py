@@ -42,7 +42,9 @@ class Enumeration(SlaveSolver):
             total = total + theta[:, i].reshape((m,) + (1,) * i + (size,) + (1,) * (k - 1 - i))
         return total
 
-    def minimise(self, block: Block, theta: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def minimise(
+        self, block: Block, theta: np.ndarray, w: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         if len(block) == 0:
             return np.zeros((0, block.arity), np.int64), np.zeros(0)
         total = self._totals(block, theta, w).reshape(len(block), -1)
@@ -55,22 +57,33 @@ class Enumeration(SlaveSolver):
         axes = set(range(1, total.ndim))
         return np.stack([total.min(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1)
 
-    def log_partition(self, block: Block, theta: np.ndarray, w: np.ndarray,
-                      temperature: float) -> tuple[np.ndarray, np.ndarray, Features]:
+    def log_partition(
+        self, block: Block, theta: np.ndarray, w: np.ndarray, temperature: float
+    ) -> tuple[np.ndarray, np.ndarray, Features]:
         if len(block) == 0:
             return np.zeros(0), theta.copy(), {}
         total = self._totals(block, theta, w)
         flat = total.reshape(len(block), -1)
         low = flat.min(axis=1, keepdims=True)
-        weight = np.exp(-(flat - np.where(np.isfinite(low), low, 0.0)) / temperature)  # an infeasible clique: inf, not NaN
+        weight = np.exp(
+            -(flat - np.where(np.isfinite(low), low, 0.0)) / temperature
+        )  # an infeasible clique: inf, not NaN
         norm = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         joint = (weight / norm).reshape(total.shape)
         axes = set(range(1, total.ndim))
-        marginals = np.stack([joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1)
-        return low[:, 0] - temperature * np.log(norm[:, 0]), marginals, expected_features(block, joint)
+        marginals = np.stack(
+            [joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1
+        )
+        return (
+            low[:, 0] - temperature * np.log(norm[:, 0]),
+            marginals,
+            expected_features(block, joint),
+        )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
-        return [(Table([[0, 1, 2], [1, 2, 3]], rng.normal(size=(2, 2, 2, 2))).bind(np.full(4, 2)), {})]
+        return [
+            (Table([[0, 1, 2], [1, 2, 3]], rng.normal(size=(2, 2, 2, 2))).bind(np.full(4, 2)), {})
+        ]
 
 
 class TableClique(SlaveSolver):
@@ -89,7 +102,11 @@ class TableClique(SlaveSolver):
             return "cliques of different sizes"
         if len(block) and (block.member_states != block.max_states).any():
             return "no table, and different numbers of states"
-        return None if block.table_size() <= MAX_STATES else f"L**k = {block.table_size():.0f} > {MAX_STATES}"
+        return (
+            None
+            if block.table_size() <= MAX_STATES
+            else f"L**k = {block.table_size():.0f} > {MAX_STATES}"
+        )
 
     def cost(self, block: Block) -> float:
         if isinstance(block, Table):
@@ -101,7 +118,12 @@ class TableClique(SlaveSolver):
         if isinstance(block, Table):
             return ptr, block.indptr, block.values, block.start
         values = np.ascontiguousarray(block.table(w)).ravel()
-        return ptr, block.indptr, values, np.arange(len(block)) * (values.size // max(len(block), 1))
+        return (
+            ptr,
+            block.indptr,
+            values,
+            np.arange(len(block)) * (values.size // max(len(block), 1)),
+        )
 
     def minimise(self, block: Block, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
         from gmlearn.slaves._table_numba import minimise_tables
@@ -159,9 +181,14 @@ class PairwiseEdge(SlaveSolver):
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
         edges, states = [[0, 1], [1, 2], [0, 2]], np.full(3, 3)
-        return [(Difference(edges, weight="V").bind(states), {"V": rng.normal(size=3)}),
-                (LearntTable(edges, symmetric=False).bind(states), {"pair": rng.normal(size=(3, 3))}),
-                (Truncated(edges, 1.5, contrast=rng.random(3), weight="t").bind(states), {"t": rng.normal(size=())})]
+        return [
+            (Difference(edges, weight="V").bind(states), {"V": rng.normal(size=3)}),
+            (LearntTable(edges, symmetric=False).bind(states), {"pair": rng.normal(size=(3, 3))}),
+            (
+                Truncated(edges, 1.5, contrast=rng.random(3), weight="t").bind(states),
+                {"t": rng.normal(size=())},
+            ),
+        ]
 
 
 class PottsEdge(SlaveSolver):
@@ -191,5 +218,10 @@ class PottsEdge(SlaveSolver):
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
         edges = [[0, 1], [1, 2], [0, 2]]
-        return [(Potts(edges, rng.normal(size=3)).bind(np.array([3, 2, 4])), {}),
-                (Potts(edges, rng.random(3), weight="s").bind(np.full(3, 3)), {"s": rng.normal(size=())})]
+        return [
+            (Potts(edges, rng.normal(size=3)).bind(np.array([3, 2, 4])), {}),
+            (
+                Potts(edges, rng.random(3), weight="s").bind(np.full(3, 3)),
+                {"s": rng.normal(size=())},
+            ),
+        ]

@@ -32,10 +32,14 @@ class EdgeCosts:
         def joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
             return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)
 
-        return cls(joined([f.values for f in forms], float), joined([f.start + s for f, s in zip(forms, begin)], np.int64),
-                   joined([f.stride for f in forms], np.int64), joined([f.scale for f in forms], float),
-                   joined([np.full(len(f.start), f.kind) for f in forms], np.int64),
-                   joined([np.full(len(f.start), f.cut) for f in forms], float))
+        return cls(
+            joined([f.values for f in forms], float),
+            joined([f.start + s for f, s in zip(forms, begin)], np.int64),
+            joined([f.stride for f in forms], np.int64),
+            joined([f.scale for f in forms], float),
+            joined([np.full(len(f.start), f.kind) for f in forms], np.int64),
+            joined([np.full(len(f.start), f.cut) for f in forms], float),
+        )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What the compiled kernels take, in their order."""
@@ -53,14 +57,25 @@ class ForestGroup(SlaveGroup):
     offsets : int (V + 1,), first coordinate of each variable.
     """
 
-    def __init__(self, blocks: Sequence[Block], tree: np.ndarray, n_trees: int, offsets: np.ndarray):
+    def __init__(
+        self, blocks: Sequence[Block], tree: np.ndarray, n_trees: int, offsets: np.ndarray
+    ):
         from gmlearn.slaves._forest_numba import build_forest
 
-        self.blocks, self.tree, self.offsets, self.n = list(blocks), np.asarray(tree, np.int64), offsets, int(n_trees)
-        self.edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+        self.blocks, self.tree, self.offsets, self.n = (
+            list(blocks),
+            np.asarray(tree, np.int64),
+            offsets,
+            int(n_trees),
+        )
+        self.edges = (
+            np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+        )
         found = build_forest(self.edges, self.tree, self.n, len(offsets) - 1)
         if found[5] >= 0:
-            raise ValueError(f"tree: the edges of tree {int(found[5])} do not form one tree (a cycle, or several components)")
+            raise ValueError(
+                f"tree: the edges of tree {int(found[5])} do not form one tree (a cycle, or several components)"
+            )
         self.variable, self.parent, self.pedge, self.child_first, self.tree_ptr, _ = found
         states = np.diff(offsets)[self.variable]
         self.ptr = np.concatenate([[0], np.cumsum(states)])
@@ -116,7 +131,7 @@ class ForestGroup(SlaveGroup):
         total: Features = {}
         begin = 0
         for block in self.blocks:
-            for name, value in block.features(ends[begin:begin + len(block)]).items():
+            for name, value in block.features(ends[begin : begin + len(block)]).items():
                 total[name] = total.get(name, 0.0) + value
             begin += len(block)
         return total
@@ -126,13 +141,18 @@ class ForestGroup(SlaveGroup):
         renumber[index] = np.arange(len(index))
         blocks, trees, begin = [], [], 0
         for block in self.blocks:
-            tree = renumber[self.tree[begin:begin + len(block)]]
+            tree = renumber[self.tree[begin : begin + len(block)]]
             keep = np.flatnonzero(tree >= 0)
             if len(keep):
                 blocks.append(block.take(keep))
                 trees.append(tree[keep])
             begin += len(block)
-        return ForestGroup(blocks, np.concatenate(trees) if trees else np.zeros(0, np.int64), len(index), self.offsets)
+        return ForestGroup(
+            blocks,
+            np.concatenate(trees) if trees else np.zeros(0, np.int64),
+            len(index),
+            self.offsets,
+        )
 
     def min_marginals(self, theta: np.ndarray, prepared: EdgeCosts) -> np.ndarray:
         """For each dual variable the minimum of its tree with that label fixed, (D,)."""
@@ -140,7 +160,9 @@ class ForestGroup(SlaveGroup):
 
         return min_marginals_forest(theta, *self._structure, *prepared.arrays())
 
-    def log_partition(self, theta: np.ndarray, prepared: EdgeCosts, temperature: float) -> SoftResult:
+    def log_partition(
+        self, theta: np.ndarray, prepared: EdgeCosts, temperature: float
+    ) -> SoftResult:
         """Soft minima, marginals and expected features at a temperature."""
         from gmlearn.slaves._forest_numba import soft_forest
 
@@ -148,10 +170,14 @@ class ForestGroup(SlaveGroup):
         sizes = states.prod(axis=1)
         joint_ptr = np.cumsum(sizes) - sizes
         joint, value = np.zeros(int(sizes.sum())), np.empty(self.n)
-        marginals = soft_forest(theta, *self._structure, *prepared.arrays()[:4], temperature, value, joint, joint_ptr)
+        marginals = soft_forest(
+            theta, *self._structure, *prepared.arrays()[:4], temperature, value, joint, joint_ptr
+        )
         return SoftResult(value, marginals, self._expected_features(joint, joint_ptr, states))
 
-    def _expected_features(self, joint: np.ndarray, joint_ptr: np.ndarray, states: np.ndarray) -> Features:
+    def _expected_features(
+        self, joint: np.ndarray, joint_ptr: np.ndarray, states: np.ndarray
+    ) -> Features:
         total: Features = {}
         begin = 0
         for block in self.blocks:
@@ -182,7 +208,11 @@ class FreeGroup(SlaveGroup):
     """Variables that no clique touches: each takes its cheapest label."""
 
     def __init__(self, variables: np.ndarray, offsets: np.ndarray):
-        self.variables, self.offsets, self.n = np.asarray(variables, np.int64), offsets, len(variables)
+        self.variables, self.offsets, self.n = (
+            np.asarray(variables, np.int64),
+            offsets,
+            len(variables),
+        )
         states = np.diff(offsets)[self.variables]
         self.ptr = np.concatenate([[0], np.cumsum(states)])
         local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
@@ -214,7 +244,9 @@ class FreeGroup(SlaveGroup):
         feasible = np.where(np.isfinite(low), low, 0.0)
         weight = np.exp(-(theta - np.repeat(feasible, np.diff(self.ptr))) / temperature)
         norm = np.maximum(np.add.reduceat(weight, self.ptr[:-1]), 1e-300) if self.n else np.zeros(0)
-        return SoftResult(low - temperature * np.log(norm), weight / np.repeat(norm, np.diff(self.ptr)), {})
+        return SoftResult(
+            low - temperature * np.log(norm), weight / np.repeat(norm, np.diff(self.ptr)), {}
+        )
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.zeros(self.n)

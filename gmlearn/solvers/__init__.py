@@ -4,4 +4,13 @@ from gmlearn.solvers.api import solve
 from gmlearn.solvers.problem import MapSolver, Options, Problem, SolverRefusal
 from gmlearn.solvers.result import History, Result, Status
 
-__all__ = ["History", "MapSolver", "Options", "Problem", "Result", "SolverRefusal", "Status", "solve"]
+__all__ = [
+    "History",
+    "MapSolver",
+    "Options",
+    "Problem",
+    "Result",
+    "SolverRefusal",
+    "Status",
+    "solve",
+]

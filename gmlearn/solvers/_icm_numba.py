@@ -9,7 +9,11 @@ from gmlearn._utils._sorting_numba import counting_order
 @njit(cache=True, nogil=True)
 def neighbours(adj_slot, owner, indptr, scope, stride):
     """For each place in a clique, variable by variable: the clique; on an edge, the other variable and its stride, else -1."""
-    factor, other, step = np.empty(len(scope), np.int64), np.full(len(scope), -1), np.zeros(len(scope), np.int64)
+    factor, other, step = (
+        np.empty(len(scope), np.int64),
+        np.full(len(scope), -1),
+        np.zeros(len(scope), np.int64),
+    )
     for i in range(len(adj_slot)):
         f = owner[adj_slot[i]]
         factor[i] = f
@@ -19,9 +23,29 @@ def neighbours(adj_slot, owner, indptr, scope, stride):
     return factor, other, step
 
 
-@njit(cache=True, nogil=True, inline="always")  # a call with so many arrays costs more than its work
-def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride,
-                start, scale, values, cost):
+@njit(
+    cache=True, nogil=True, inline="always"
+)  # a call with so many arrays costs more than its work
+def conditional(
+    v,
+    skip_a,
+    skip_b,
+    x,
+    offsets,
+    unary,
+    adj_ptr,
+    adj_slot,
+    adj_factor,
+    adj_other,
+    adj_step,
+    indptr,
+    scope,
+    stride,
+    start,
+    scale,
+    values,
+    cost,
+):
     """Costs of all labels of v with every other variable fixed, without the cliques skip_a and skip_b."""
     size = offsets[v + 1] - offsets[v]
     for a in range(size):
@@ -43,8 +67,23 @@ def conditional(v, skip_a, skip_b, x, offsets, unary, adj_ptr, adj_slot, adj_fac
 
 
 @njit(cache=True, nogil=True)
-def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride, start, scale,
-              values):
+def icm_sweep(
+    dirty,
+    x,
+    offsets,
+    unary,
+    adj_ptr,
+    adj_slot,
+    adj_factor,
+    adj_other,
+    adj_step,
+    indptr,
+    scope,
+    stride,
+    start,
+    scale,
+    values,
+):
     """Give each variable its best label; returns how many changed.
 
     dirty : bool (V,), variables whose surroundings changed since their last turn; only those are looked at.
@@ -58,8 +97,26 @@ def icm_sweep(dirty, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other
         if not dirty[v]:
             continue
         dirty[v] = False
-        conditional(v, -1, -1, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope, stride, start,
-                    scale, values, cost)
+        conditional(
+            v,
+            -1,
+            -1,
+            x,
+            offsets,
+            unary,
+            adj_ptr,
+            adj_slot,
+            adj_factor,
+            adj_other,
+            adj_step,
+            indptr,
+            scope,
+            stride,
+            start,
+            scale,
+            values,
+            cost,
+        )
         best = x[v]
         for a in range(offsets[v + 1] - offsets[v]):
             best = a if cost[a] < cost[best] else best
@@ -89,21 +146,50 @@ def lay_out_chains(ends, factor, chain, n_vars):
     for c in range(n_chains):
         ptr[c + 1] = ptr[c] + length[c] + 1
     at = ptr[:-1].copy()
-    variables, factors, owner = np.empty(ptr[-1], np.int64), np.zeros(ptr[-1], np.int64), np.empty(ptr[-1], np.int64)
+    variables, factors, owner = (
+        np.empty(ptr[-1], np.int64),
+        np.zeros(ptr[-1], np.int64),
+        np.empty(ptr[-1], np.int64),
+    )
     _, order = counting_order(low, n_vars)
     for i in range(n_edges):
         e = order[i]
         c = chain[e]
         variables[at[c]], factors[at[c]], owner[at[c]] = low[e], factor[e], c
         at[c] += 1
-        variables[at[c]], owner[at[c]] = max(ends[e, 0], ends[e, 1]), c  # the end of the chain, if no edge follows
+        variables[at[c]], owner[at[c]] = (
+            max(ends[e, 0], ends[e, 1]),
+            c,
+        )  # the end of the chain, if no edge follows
     member_ptr, place = counting_order(variables, n_vars)
     return ptr, variables, factors, member_ptr, owner[place]
 
 
 @njit(cache=True, nogil=True)
-def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, member, dirty, x, offsets, unary, adj_ptr, adj_slot,
-                adj_factor, adj_other, adj_step, indptr, scope, stride, start, scale, values):
+def chain_sweep(
+    begin,
+    end,
+    chain_ptr,
+    chain_var,
+    chain_factor,
+    member_ptr,
+    member,
+    dirty,
+    x,
+    offsets,
+    unary,
+    adj_ptr,
+    adj_slot,
+    adj_factor,
+    adj_other,
+    adj_step,
+    indptr,
+    scope,
+    stride,
+    start,
+    scale,
+    values,
+):
     """Re-optimise each of the chains begin:end exactly with everything else fixed; returns how many variables changed.
 
     Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where
@@ -129,8 +215,26 @@ def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, memb
             v = chain_var[lo + i]
             before = chain_factor[lo + i - 1] if i > 0 else -1
             after = chain_factor[lo + i] if i + 1 < n else -1
-            conditional(v, before, after, x, offsets, unary, adj_ptr, adj_slot, adj_factor, adj_other, adj_step, indptr, scope,
-                        stride, start, scale, values, cost)
+            conditional(
+                v,
+                before,
+                after,
+                x,
+                offsets,
+                unary,
+                adj_ptr,
+                adj_slot,
+                adj_factor,
+                adj_other,
+                adj_step,
+                indptr,
+                scope,
+                stride,
+                start,
+                scale,
+                values,
+                cost,
+            )
             for a in range(offsets[v + 1] - offsets[v]):
                 h[i, a] = cost[a]
             if i > 0:
@@ -143,7 +247,9 @@ def chain_sweep(begin, end, chain_ptr, chain_var, chain_factor, member_ptr, memb
                     low, arg, position = np.inf, 0, first + a * stride[k]
                     for b in range(offsets[u + 1] - offsets[u]):
                         value = h[i - 1, b] + strength * values[position + b * step]
-                        arg = b if value < low else arg  # a selection: branches would be mispredicted
+                        arg = (
+                            b if value < low else arg
+                        )  # a selection: branches would be mispredicted
                         low = value if value < low else low
                     h[i, a] += low
                     back[i, a] = arg

@@ -31,7 +31,22 @@ def conditionals(x, offsets, unary, indptr, scope, stride, start, scale, values,
 
 
 @njit(cache=True, nogil=True)
-def move(v, label, x, offsets, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost):
+def move(
+    v,
+    label,
+    x,
+    offsets,
+    adj_ptr,
+    adj_slot,
+    owner,
+    indptr,
+    scope,
+    stride,
+    start,
+    scale,
+    values,
+    cost,
+):
     """Set x[v] = label and bring the conditional costs of its neighbours up to date."""
     old = x[v]
     for i in range(adj_ptr[v], adj_ptr[v + 1]):
@@ -46,13 +61,37 @@ def move(v, label, x, offsets, adj_ptr, adj_slot, owner, indptr, scope, stride, 
                 u = scope[j]
                 row = base - x[u] * stride[j]
                 for b in range(offsets[u + 1] - offsets[u]):
-                    cost[offsets[u] + b] += scale[f] * (values[row + shift + b * stride[j]] - values[row + b * stride[j]])
+                    cost[offsets[u] + b] += scale[f] * (
+                        values[row + shift + b * stride[j]] - values[row + b * stride[j]]
+                    )
     x[v] = label
 
 
 @njit(cache=True, nogil=True)
-def tabu_steps(x, best_x, energy, best, clock, steps, patience, random, tabu, allowed, offsets, unary, adj_ptr, adj_slot, owner,
-               indptr, scope, stride, start, scale, values, cost):
+def tabu_steps(
+    x,
+    best_x,
+    energy,
+    best,
+    clock,
+    steps,
+    patience,
+    random,
+    tabu,
+    allowed,
+    offsets,
+    unary,
+    adj_ptr,
+    adj_slot,
+    owner,
+    indptr,
+    scope,
+    stride,
+    start,
+    scale,
+    values,
+    cost,
+):
     """`steps` moves, each the best that is not tabu (or beats the best known); kicks after `patience` moves without gain.
 
     Returns (energy, best, clock, last gain); x, best_x, tabu, cost and random are brought along.
@@ -78,8 +117,25 @@ def tabu_steps(x, best_x, energy, best, clock, steps, patience, random, tabu, al
                     if uniform(random) * ties < 1.0:
                         chosen, label, low = v, a, change
         if chosen >= 0:
-            tabu[offsets[chosen] + x[chosen]] = clock + 7 + np.int64(uniform(random) * (6 + 0.05 * n))
-            move(chosen, label, x, offsets, adj_ptr, adj_slot, owner, indptr, scope, stride, start, scale, values, cost)
+            tabu[offsets[chosen] + x[chosen]] = (
+                clock + 7 + np.int64(uniform(random) * (6 + 0.05 * n))
+            )
+            move(
+                chosen,
+                label,
+                x,
+                offsets,
+                adj_ptr,
+                adj_slot,
+                owner,
+                indptr,
+                scope,
+                stride,
+                start,
+                scale,
+                values,
+                cost,
+            )
             energy += low
         idle += 1
         if energy < best - 1e-9:

@@ -32,13 +32,13 @@ def lay_out(unary, lane_step, other_step, out):
 def send_potts(s, message, begin, n, scale, floor):
     """Replace `message` by the Potts message of the costs s - message, strength >= 0; `floor` is what was taken off."""
     for a in range(len(s)):
-        own, m = s[a], message[a, begin:begin + n]
+        own, m = s[a], message[a, begin : begin + n]
         for i in range(n):
             m[i] = own[i] - m[i]
         for i in range(n):
             floor[i] = min(floor[i], m[i])
     for a in range(len(s)):
-        m = message[a, begin:begin + n]
+        m = message[a, begin : begin + n]
         for i in range(n):
             m[i] = min(m[i] - floor[i], scale[i])
 
@@ -48,19 +48,19 @@ def send_signed_potts(s, message, begin, n, scale, floor, best, second):
     """The same for strengths of either sign: every label may take the best of the others."""
     best[:n], second[:n] = np.inf, np.inf
     for a in range(len(s)):
-        own, m = s[a], message[a, begin:begin + n]
+        own, m = s[a], message[a, begin : begin + n]
         for i in range(n):
             m[i] = own[i] - m[i]
             second[i] = min(second[i], max(best[i], m[i]))
             best[i] = min(best[i], m[i])
     for a in range(len(s)):
-        m = message[a, begin:begin + n]
+        m = message[a, begin : begin + n]
         for i in range(n):
             other = second[i] if m[i] == best[i] else best[i]
             m[i] = min(m[i], other + scale[i])
             floor[i] = min(floor[i], m[i])
     for a in range(len(s)):
-        m = message[a, begin:begin + n]
+        m = message[a, begin : begin + n]
         for i in range(n):
             m[i] -= floor[i]
 
@@ -69,13 +69,13 @@ def send_signed_potts(s, message, begin, n, scale, floor, best, second):
 def send_linear(s, message, begin, n, scale, cut, floor, at, cap):
     """The same for truncated linear costs scale * min(|a - b|, cut): lower envelope in two sweeps."""
     for a in range(len(s)):
-        own, m = s[a], message[a, begin:begin + n]
+        own, m = s[a], message[a, begin : begin + n]
         for i in range(n):
             m[i] = own[i] - m[i]
             floor[i] = min(floor[i], m[i])
     at[:n] = np.inf
     for a in range(len(s)):
-        m = message[a, begin:begin + n]
+        m = message[a, begin : begin + n]
         for i in range(n):
             at[i] = min(m[i], at[i] + scale[i])
             m[i] = at[i]
@@ -83,7 +83,7 @@ def send_linear(s, message, begin, n, scale, cut, floor, at, cap):
         cap[i] = scale[i] * cut if scale[i] > 0.0 else 0.0  # 0 * inf
     at[:n] = np.inf
     for a in range(len(s) - 1, -1, -1):
-        m = message[a, begin:begin + n]
+        m = message[a, begin : begin + n]
         for i in range(n):
             at[i] = min(m[i], at[i] + scale[i])
             m[i] = min(at[i] - floor[i], cap[i])
@@ -94,11 +94,11 @@ def send_dense(s, message, begin, n, scale, table, floor, h):
     """The same for a table (label of the sender, label of the receiver)."""
     size = len(s)
     for a in range(size):
-        own, m, to = s[a], message[a, begin:begin + n], h[a]
+        own, m, to = s[a], message[a, begin : begin + n], h[a]
         for i in range(n):
             to[i] = own[i] - m[i]
     for b in range(size):
-        m = message[b, begin:begin + n]
+        m = message[b, begin : begin + n]
         m[:] = np.inf
         for a in range(0, size - 3, 4):
             h0, h1, h2, h3 = h[a], h[a + 1], h[a + 2], h[a + 3]
@@ -114,13 +114,15 @@ def send_dense(s, message, begin, n, scale, table, floor, h):
         for i in range(n):
             floor[i] = min(floor[i], m[i])
     for b in range(size):
-        m = message[b, begin:begin + n]
+        m = message[b, begin : begin + n]
         for i in range(n):
             m[i] -= floor[i]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def pass_diagonals(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, kind, cut, forward):
+def pass_diagonals(
+    unary, straight, slanted, scale_straight, scale_slanted, gamma, table, kind, cut, forward
+):
     """One pass over a grid with one shared table and a strength per edge. Returns the bound.
 
     unary (D, L, lanes).   straight (D + 1, L, lanes), slanted (D + 1, L, lanes + 1) : messages of the edges that end at
@@ -129,7 +131,13 @@ def pass_diagonals(unary, straight, slanted, scale_straight, scale_slanted, gamm
     """
     n_diagonals, size, lanes = unary.shape
     s, h = np.empty((size, CHUNK)), np.empty((size, CHUNK))
-    low, floor, work, more, total = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.zeros(CHUNK)
+    low, floor, work, more, total = (
+        np.empty(CHUNK),
+        np.empty(CHUNK),
+        np.empty(CHUNK),
+        np.empty(CHUNK),
+        np.zeros(CHUNK),
+    )
     width = n_diagonals - lanes + 1
     for k in range(n_diagonals):
         d = k if forward else n_diagonals - 1 - k
@@ -139,14 +147,17 @@ def pass_diagonals(unary, straight, slanted, scale_straight, scale_slanted, gamm
             n = min(CHUNK, last - begin)
             low[:n] = np.inf
             for a in range(size):
-                to, u = s[a], unary[d, a, begin:begin + n]
-                m0, m1 = straight[d, a, begin:begin + n], straight[d + 1, a, begin:begin + n]
-                m2, m3 = slanted[d, a, begin:begin + n], slanted[d + 1, a, begin + 1:begin + 1 + n]
+                to, u = s[a], unary[d, a, begin : begin + n]
+                m0, m1 = straight[d, a, begin : begin + n], straight[d + 1, a, begin : begin + n]
+                m2, m3 = (
+                    slanted[d, a, begin : begin + n],
+                    slanted[d + 1, a, begin + 1 : begin + 1 + n],
+                )
                 for i in range(n):
                     to[i] = u[i] + m0[i] + m1[i] + m2[i] + m3[i]
                 for i in range(n):
                     low[i] = min(low[i], to[i])
-            g = gamma[d, begin:begin + n]
+            g = gamma[d, begin : begin + n]
             for a in range(size):
                 to = s[a]
                 for i in range(n):
@@ -156,7 +167,7 @@ def pass_diagonals(unary, straight, slanted, scale_straight, scale_slanted, gamm
             for way in range(2):
                 message = straight[ahead] if way == 0 else slanted[ahead]
                 shift = begin + (way == 1 and forward)
-                scale = (scale_straight if way == 0 else scale_slanted)[ahead, shift:shift + n]
+                scale = (scale_straight if way == 0 else scale_slanted)[ahead, shift : shift + n]
                 floor[:n] = np.inf
                 if kind == POTTS:
                     send_potts(s, message, shift, n, scale, floor)
@@ -204,11 +215,14 @@ def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, 
         n = last - first
         u, g = unary[d, first:last], gamma[d, first:last]
         m0, m1 = straight[d, first:last], straight[d + 1, first:last]
-        m2, m3 = slanted[d, first:last], slanted[d + 1, first + 1:last + 1]
+        m2, m3 = slanted[d, first:last], slanted[d + 1, first + 1 : last + 1]
         for i in range(n):
             s[i] = u[i] + m0[i] + m1[i] + m2[i] + m3[i]
         m0, scale_0 = straight[ahead, first:last], scale_straight[ahead, first:last]
-        m1, scale_1 = slanted[ahead, first + shift:last + shift], scale_slanted[ahead, first + shift:last + shift]
+        m1, scale_1 = (
+            slanted[ahead, first + shift : last + shift],
+            scale_slanted[ahead, first + shift : last + shift],
+        )
         for i in range(n):
             low = min(s[i], 0.0)
             zero, own = -g[i] * low, g[i] * (s[i] - low)
@@ -226,4 +240,6 @@ def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, 
 def sweep_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, table_t):
     """Forth and back in one call, which on small grids costs as much as a pass. Returns the bound."""
     pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, True)
-    return pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table_t, False)
+    return pass_binary(
+        unary, straight, slanted, scale_straight, scale_slanted, gamma, table_t, False
+    )

@@ -11,8 +11,26 @@ from gmlearn.slaves._forest_numba import send
 
 
 @njit(cache=True, nogil=True)
-def pass_general(unary, ptr, order, adj_ptr, adj_edge, rank, edges, gamma, message, mptr, values, start, stride, scale, kind, cut,
-                 forward, labels):
+def pass_general(
+    unary,
+    ptr,
+    order,
+    adj_ptr,
+    adj_edge,
+    rank,
+    edges,
+    gamma,
+    message,
+    mptr,
+    values,
+    start,
+    stride,
+    scale,
+    kind,
+    cut,
+    forward,
+    labels,
+):
     """One pass over all nodes in `order` (reversed if not `forward`). Returns the bound.
 
     unary, ptr : costs (n_coords,) and their offsets.   adj_ptr, adj_edge : edges at each node.   rank : position of each node.
@@ -41,7 +59,9 @@ def pass_general(unary, ptr, order, adj_ptr, adj_edge, rank, edges, gamma, messa
             if passed:
                 x = labels[u]
                 for a in range(size):
-                    position = start[e] + a * stride[e] + x if first else start[e] + x * stride[e] + a
+                    position = (
+                        start[e] + a * stride[e] + x if first else start[e] + x * stride[e] + a
+                    )
                     belief[a] += scale[e] * values[position]
             else:
                 for a in range(size):
@@ -63,9 +83,22 @@ def pass_general(unary, ptr, order, adj_ptr, adj_edge, rank, edges, gamma, messa
             if (rank[u] > rank[v]) if forward else (rank[u] < rank[v]):
                 for a in range(size):
                     # a forbidden label stays forbidden: inf - inf must be inf
-                    h[a] = gamma[v] * (s[a] - low) - message[mptr[e] + a] if s[a] < np.inf else np.inf
+                    h[a] = (
+                        gamma[v] * (s[a] - low) - message[mptr[e] + a] if s[a] < np.inf else np.inf
+                    )
                 other = ptr[u + 1] - ptr[u]
-                send(h[:size], other, values, start[e], stride[e], scale[e], kind[e], cut[e], first, out)
+                send(
+                    h[:size],
+                    other,
+                    values,
+                    start[e],
+                    stride[e],
+                    scale[e],
+                    kind[e],
+                    cut[e],
+                    first,
+                    out,
+                )
                 floor = np.inf
                 for b in range(other):
                     if out[b] < floor:

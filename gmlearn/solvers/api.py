@@ -13,9 +13,19 @@ from gmlearn.solvers.problem import MapSolver, Options, Problem, SolverRefusal
 from gmlearn.solvers.result import Result
 
 
-def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_limit: float | None = None,
-          max_iter: int | None = None, seed: int = 0, *, tol: float = 1e-6, decomposition: Any = "auto", initial: Any = None,
-          **settings: Any) -> Result:
+def solve(
+    crf: CRF,
+    weights: Any = None,
+    solver: str | MapSolver = "auto",
+    time_limit: float | None = None,
+    max_iter: int | None = None,
+    seed: int = 0,
+    *,
+    tol: float = 1e-6,
+    decomposition: Any = "auto",
+    initial: Any = None,
+    **settings: Any,
+) -> Result:
     r"""Find a labelling of low energy, :math:`\arg\min_x E(x; w)`, and a lower bound that says how good it is.
 
     Parameters
@@ -46,7 +56,9 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
         raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
     chosen: MapSolver = registry.get("solver", solver) if isinstance(solver, str) else solver
     if not isinstance(chosen, MapSolver):
-        raise TypeError(f"solver: expected the name of a solver or a gmlearn.MapSolver, got {solver!r}")
+        raise TypeError(
+            f"solver: expected the name of a solver or a gmlearn.MapSolver, got {solver!r}"
+        )
     check_number("seed", seed, low=0, integer=True)
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
@@ -55,7 +67,9 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
     check_number("tol", tol, low=0)
     unknown = [name for name in settings if name not in chosen.settings]
     if unknown:
-        raise TypeError(f"solver {chosen.name!r} has no setting {unknown[0]!r}; it has {sorted(chosen.settings) or 'none'}")
+        raise TypeError(
+            f"solver {chosen.name!r} has no setting {unknown[0]!r}; it has {sorted(chosen.settings) or 'none'}"
+        )
     w = crf.check_weights(weights)
     reason = chosen.refuses(crf)
     if reason is not None:
@@ -65,7 +79,9 @@ def solve(crf: CRF, weights: Any = None, solver: str | MapSolver = "auto", time_
             initial = crf.check_labels(initial)
         except ValueError as error:
             raise ValueError(f"initial: {str(error).removeprefix('labels: ')}") from None
-    problem = Problem(crf, w, Options(time_limit, max_iter, tol, seed, decomposition, initial, settings))
+    problem = Problem(
+        crf, w, Options(time_limit, max_iter, tol, seed, decomposition, initial, settings)
+    )
     if initial is not None:
         problem.offer(initial, "initial")
     if crf.n_vars == 0:

@@ -15,7 +15,7 @@ from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tree import is_forest
 
-PATIENT = {"max_table": 2.0 ** 24, "max_total": 2.0 ** 30, "max_entries": 3.0e5}
+PATIENT = {"max_table": 2.0**24, "max_total": 2.0**30, "max_entries": 3.0e5}
 WIDE = {"max_table": PATIENT["max_table"], "max_total": PATIENT["max_total"]}
 #: seconds that the exact finish may take when no time limit is given
 QUICK_SECONDS = 3.0
@@ -45,8 +45,13 @@ class Auto(MapSolver):
         if self._eliminate(problem):
             return
         # where elimination of the whole model is in reach, it needs the time more than the dual does
-        patient = problem.options.time_limit is not None and crf.n_vars <= 2000 and self._has_tables(crf)
-        in_reach = patient and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, **WIDE) is not None
+        patient = (
+            problem.options.time_limit is not None and crf.n_vars <= 2000 and self._has_tables(crf)
+        )
+        in_reach = (
+            patient
+            and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, **WIDE) is not None
+        )
         dual = ascend(problem, share=0.1 if in_reach else 0.4)
         problem.notes.append("dual ascent, the model has cycles")
         if problem.stop():
@@ -71,7 +76,13 @@ class Auto(MapSolver):
         moves = int(min(1e6, 3e8 / max(1, len(graph.unary))))
         tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.1) * problem.time_left)
         tries = QUICK_TRIES if unlimited else np.inf
-        search_neighbourhoods(problem, graph, np.isfinite(graph.unary), (0.05 if in_reach else 0.2) * problem.time_left, tries)
+        search_neighbourhoods(
+            problem,
+            graph,
+            np.isfinite(graph.unary),
+            (0.05 if in_reach else 0.2) * problem.time_left,
+            tries,
+        )
         allowed = prune(problem, dual)
         if allowed is None:
             allowed = np.isfinite(graph.unary)
@@ -92,7 +103,7 @@ class Auto(MapSolver):
         if crf.n_vars > 2000 or not self._has_tables(crf):
             return False
         graph = FactorGraph.of(crf, problem.w)
-        found = elimination_order(graph, graph.n_states, max_table=2.0 ** 16, max_total=2.0 ** 20)
+        found = elimination_order(graph, graph.n_states, max_table=2.0**16, max_total=2.0**20)
         if found is None:
             return False
         answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
@@ -103,4 +114,3 @@ class Auto(MapSolver):
         problem.offer(answer[0], "elimination")
         problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
         return True
-

@@ -15,8 +15,15 @@ from gmlearn.solvers.polish import make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 
 
-def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: int, decode_every: int = 10, polisher=None,
-          stall: tuple[int, float] | None = None) -> None:
+def drive(
+    problem: Problem,
+    slaves: Slaves,
+    rounds: Iterable[Round],
+    max_iter: int,
+    decode_every: int = 10,
+    polisher=None,
+    stall: tuple[int, float] | None = None,
+) -> None:
     """Run a master until the problem says stop, it ends by itself, or it stalls.
 
     Parameters
@@ -33,12 +40,17 @@ def drive(problem: Problem, slaves: Slaves, rounds: Iterable[Round], max_iter: i
         problem.raise_bound(current.bound)
         agreed = current.disagreement == 0.0
         if agreed or k % decode_every == 0 or k & (k - 1) == 0:
-            polish, source = not agreed and k & (k - 1) == 0, "agreement of all slaves" if agreed else "slaves' majority"
+            polish, source = (
+                not agreed and k & (k - 1) == 0,
+                "agreement of all slaves" if agreed else "slaves' majority",
+            )
             for labels in proposals(slaves, current):
                 (polisher if polish else Problem.offer)(problem, labels, source)
             last = None if polish or agreed else current
         problem.log()
-        recent.append(max(current.bound, recent[-1] if recent else -np.inf))  # its own: a better bound may be known before
+        recent.append(
+            max(current.bound, recent[-1] if recent else -np.inf)
+        )  # its own: a better bound may be known before
         if problem.stop(max_iter):
             break
         full = stall is not None and len(recent) > stall[0]
@@ -70,7 +82,11 @@ class DualSubgradient(MapSolver):
 
     def run(self, problem: Problem) -> None:
         options = problem.options
-        rule = make_step_rule(options.get("step", "level"), options.get("step_size", None), options.get("target", None))
+        rule = make_step_rule(
+            options.get("step", "level"),
+            options.get("step_size", None),
+            options.get("target", None),
+        )
         slaves = decompose(problem.crf, options.decomposition)
         drive(problem, slaves, ascend_subgradient(Dual(slaves, problem.w), rule), max_iter=1000)
 
@@ -97,5 +113,13 @@ class MPLP(MapSolver):
 
     def run(self, problem: Problem) -> None:
         name = problem.options.decomposition
-        slaves = with_variable_slaves(decompose(problem.crf, "per-clique" if name == "auto" else name, "min_marginals"))
-        drive(problem, slaves, ascend_mplp(Dual(slaves, problem.w), problem.w), max_iter=500, stall=(20, 1e-7))
+        slaves = with_variable_slaves(
+            decompose(problem.crf, "per-clique" if name == "auto" else name, "min_marginals")
+        )
+        drive(
+            problem,
+            slaves,
+            ascend_mplp(Dual(slaves, problem.w), problem.w),
+            max_iter=500,
+            stall=(20, 1e-7),
+        )

@@ -10,14 +10,16 @@ from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 
 #: entries of the largest table, and of all tables together (one byte of back-pointer each), that are tried
-MAX_TABLE, MAX_TOTAL = 2.0 ** 24, 2.0 ** 31
+MAX_TABLE, MAX_TOTAL = 2.0**24, 2.0**31
 
 
 def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
     """The primal graph on the variables with more than one state left."""
     near: list[set[int]] = [set() for _ in range(graph.n_vars)]
     for f in range(graph.n_factors):
-        scope = [v for v in graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist() if domain[v] > 1]
+        scope = [
+            v for v in graph.scope[graph.indptr[f] : graph.indptr[f + 1]].tolist() if domain[v] > 1
+        ]
         for v in scope:
             near[v].update(scope)
     for v, s in enumerate(near):
@@ -25,19 +27,28 @@ def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
     return near
 
 
-def elimination_order(graph: FactorGraph, domain: np.ndarray, max_table: float = MAX_TABLE,
-                      max_total: float = MAX_TOTAL) -> tuple[list[int], float] | None:
+def elimination_order(
+    graph: FactorGraph,
+    domain: np.ndarray,
+    max_table: float = MAX_TABLE,
+    max_total: float = MAX_TOTAL,
+) -> tuple[list[int], float] | None:
     """The better of a greedy order and the order of the variables, with its table entries; None if both pass a limit.
 
     The order of the variables is the classical frontier on grids, where the greedy one can be far worse.
     """
     near = neighbours(graph, domain)
-    found = [o for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False)) if o is not None]
+    found = [
+        o
+        for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False))
+        if o is not None
+    ]
     return min(found, key=lambda o: o[1]) if found else None
 
 
-def _simulate(near: list[set[int]], domain: np.ndarray, max_table: float, max_total: float,
-              greedy: bool) -> tuple[list[int], float] | None:
+def _simulate(
+    near: list[set[int]], domain: np.ndarray, max_table: float, max_total: float, greedy: bool
+) -> tuple[list[int], float] | None:
     """Eliminate on the graph alone: smallest resulting table first, or in the order of the variables."""
     near = [set(s) for s in near]
     log = np.log(domain.astype(float)).tolist()
@@ -77,12 +88,21 @@ class BackPointers:
 
     def __init__(self, scope: list[int], best: np.ndarray, n_labels: int):
         self.scope, self.shape, self.packed = scope, best.shape, n_labels == 2
-        self.data = np.packbits(best.ravel().astype(np.uint8)) if self.packed else best.ravel().astype(
-            np.uint8 if n_labels <= 256 else np.int32)
+        self.data = (
+            np.packbits(best.ravel().astype(np.uint8))
+            if self.packed
+            else best.ravel().astype(np.uint8 if n_labels <= 256 else np.int32)
+        )
 
     def __getitem__(self, position: np.ndarray) -> int:
-        where = int(np.ravel_multi_index(tuple(position[self.scope]), self.shape)) if self.scope else 0
-        return int(self.data[where >> 3]) >> (7 - (where & 7)) & 1 if self.packed else int(self.data[where])
+        where = (
+            int(np.ravel_multi_index(tuple(position[self.scope]), self.shape)) if self.scope else 0
+        )
+        return (
+            int(self.data[where >> 3]) >> (7 - (where & 7)) & 1
+            if self.packed
+            else int(self.data[where])
+        )
 
 
 class Elimination:
@@ -100,10 +120,10 @@ class Elimination:
         self.buckets: list[list[tuple[list[int], np.ndarray]]] = [[] for _ in order]
         self.constant = 0.0
         for v in range(graph.n_vars):
-            costs = graph.unary[graph.offsets[v]:graph.offsets[v + 1]][allowed[v]]
+            costs = graph.unary[graph.offsets[v] : graph.offsets[v + 1]][allowed[v]]
             self.buckets[self.rank[v]].append(([v], costs))
         for f in range(graph.n_factors):
-            scope = graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist()
+            scope = graph.scope[graph.indptr[f] : graph.indptr[f + 1]].tolist()
             self._add(scope, graph.table(f)[np.ix_(*[allowed[v] for v in scope])])
 
     def _add(self, scope: list[int], table: np.ndarray) -> None:
@@ -185,8 +205,10 @@ class VariableElimination(MapSolver):
         graph = FactorGraph.of(problem.crf, problem.w)
         found = elimination_order(graph, graph.n_states)
         if found is None:
-            raise SolverRefusal(f"solver 'elimination': the induced width of {problem.crf} is too large "
-                             f"(a table would pass {MAX_TABLE} entries); use 'exact' or 'auto'")
+            raise SolverRefusal(
+                f"solver 'elimination': the induced width of {problem.crf} is too large "
+                f"(a table would pass {MAX_TABLE} entries); use 'exact' or 'auto'"
+            )
         problem.iterations = 1
         answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
         if answer is None:  # out of time
@@ -223,7 +245,11 @@ class BruteForce(MapSolver):
             for block in crf.clique_blocks:
                 many = block.take(np.tile(np.arange(len(block)), len(index)))
                 labels = x[:, block.members].ravel()
-                energy += many.energy(many.shape_members(labels), problem.w).reshape(len(index), -1).sum(axis=1)
+                energy += (
+                    many.energy(many.shape_members(labels), problem.w)
+                    .reshape(len(index), -1)
+                    .sum(axis=1)
+                )
             k = int(energy.argmin())
             if energy[k] < best:
                 best, best_index = float(energy[k]), int(index[k])
@@ -231,7 +257,9 @@ class BruteForce(MapSolver):
             if problem.time_left <= 0 and first + chunk < total:
                 break
         else:
-            problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
+            problem.offer(
+                np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force"
+            )
             problem.raise_bound(problem.energy)
             return
         problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")

@@ -16,10 +16,16 @@ from gmlearn.solvers.polish import make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.srmp import run_srmp, srmp_suits
 from gmlearn.solvers.tabu import tabu_search
-from gmlearn.solvers.trws import GridMessages, PairwiseMessages, make_messages, run_messages, trws_refuses
+from gmlearn.solvers.trws import (
+    GridMessages,
+    PairwiseMessages,
+    make_messages,
+    run_messages,
+    trws_refuses,
+)
 
 #: limits of an exact finish that takes about a second
-QUICK = {"max_table": 2.0 ** 20, "max_total": 2.0 ** 24, "max_entries": 2.0e4}
+QUICK = {"max_table": 2.0**20, "max_total": 2.0**24, "max_entries": 2.0e4}
 
 
 def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMessages) -> Dual:
@@ -35,14 +41,22 @@ def chains_from_messages(problem: Problem, messages: PairwiseMessages | GridMess
     lam = np.zeros(len(dual.coords))
     for forward in (True, False):
         messages.half(forward)
-        _take_out(lam[slaves.slices[0]], slaves.groups[0], problem.crf.n_states, messages.stored(not forward), not forward)
+        _take_out(
+            lam[slaves.slices[0]],
+            slaves.groups[0],
+            problem.crf.n_states,
+            messages.stored(not forward),
+            not forward,
+        )
     out = np.bincount(dual.coords, np.isneginf(lam), slaves.n_coords) > 0
     dual.share = np.where(slaves.spread(out), np.inf, dual.share)
     dual.lam = dual.centred(np.where(slaves.spread(out), 0.0, lam))
     return dual
 
 
-def _take_out(lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, message: np.ndarray, to_lower: bool) -> None:
+def _take_out(
+    lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, message: np.ndarray, to_lower: bool
+) -> None:
     """Subtract each edge's message at the slot of the variable that it goes to."""
     assert isinstance(forest, ForestGroup)
     target = forest.edges.min(axis=1) if to_lower else forest.edges.max(axis=1)
@@ -53,7 +67,9 @@ def _take_out(lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, message
     slot = np.where(forest.variable[child] == target[edge], child, forest.parent[child])
     n = size[edge]
     step = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-    np.add.at(lam, np.repeat(forest.ptr[slot], n) + step, -message[np.repeat(begin[edge], n) + step])
+    np.add.at(
+        lam, np.repeat(forest.ptr[slot], n) + step, -message[np.repeat(begin[edge], n) + step]
+    )
 
 
 def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual:
@@ -74,11 +90,20 @@ def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual
     else:
         slaves = decompose(problem.crf, problem.options.decomposition)
         if problem.options.decomposition == "auto" and srmp_suits(slaves):
-            settled = run_srmp(problem, polisher, max_iter=100, stall=(10, 10 * patience)).dual(problem.w)
+            settled = run_srmp(problem, polisher, max_iter=100, stall=(10, 10 * patience)).dual(
+                problem.w
+            )
         dual = Dual(slaves, problem.w)
     if not problem.stop():
-        drive(problem, dual.slaves, ascend_bcfw(dual, problem.w), max_iter=1000, decode_every=8, polisher=polisher,
-              stall=(25, patience))
+        drive(
+            problem,
+            dual.slaves,
+            ascend_bcfw(dual, problem.w),
+            max_iter=1000,
+            decode_every=8,
+            polisher=polisher,
+            stall=(25, patience),
+        )
     problem.options.time_limit = hold
     return dual if settled is None or dual.round().bound >= settled.round().bound else settled
 
@@ -96,14 +121,20 @@ def prune(problem: Problem, dual: Dual, ceiling: float | None = None) -> np.ndar
     return allowed & np.isfinite(dual.slaves.unary(problem.w))
 
 
-def finish_near_the_bound(problem: Problem, dual: Dual, max_table: float, max_total: float, max_entries: float) -> None:
+def finish_near_the_bound(
+    problem: Problem, dual: Dual, max_table: float, max_total: float, max_entries: float
+) -> None:
     """Prune and solve as if a labelling just above the bound were known.
 
     Where the relaxation is tight very little is left, which gives the optimum even if no good labelling could be decoded; where
     nothing is found, no labelling is that good, and the bound may rise.
     """
     room = problem.gap if np.isfinite(problem.gap) else max(1.0, abs(problem.bound))
-    ceiling, hold, notes = problem.bound + 1e-3 * room, problem.options.time_limit, list(problem.notes)
+    ceiling, hold, notes = (
+        problem.bound + 1e-3 * room,
+        problem.options.time_limit,
+        list(problem.notes),
+    )
     allowed = prune(problem, dual, ceiling)
     if allowed is None:
         return
@@ -115,15 +146,23 @@ def finish_near_the_bound(problem: Problem, dual: Dual, max_table: float, max_to
         problem.notes = notes
 
 
-def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: float, max_entries: float,
-           ceiling: float = np.inf) -> None:
+def finish(
+    problem: Problem,
+    allowed: np.ndarray,
+    max_table: float,
+    max_total: float,
+    max_entries: float,
+    ceiling: float = np.inf,
+) -> None:
     """Solve the model on the allowed labels exactly, by elimination or by HiGHS, if it is small enough.
 
     ceiling : labellings up to this energy, or the best known one, use allowed labels only.
     """
     crf = problem.crf
     graph = FactorGraph.of(crf, problem.w)
-    labels = [np.flatnonzero(allowed[crf.offsets[v]:crf.offsets[v + 1]]) for v in range(crf.n_vars)]
+    labels = [
+        np.flatnonzero(allowed[crf.offsets[v] : crf.offsets[v + 1]]) for v in range(crf.n_vars)
+    ]
     domain = np.array([len(a) for a in labels])
     if (domain == 0).any():  # no labelling within the allowed ones
         problem.raise_bound(min(problem.energy, ceiling))
@@ -137,32 +176,52 @@ def finish(problem: Problem, allowed: np.ndarray, max_table: float, max_total: f
             problem.offer(answer[0], "elimination")
             problem.raise_bound(min(problem.energy, ceiling))
         return
-    sizes = np.multiply.reduceat(domain[graph.scope].astype(float), graph.indptr[:-1]) if graph.n_factors else np.zeros(0)
+    sizes = (
+        np.multiply.reduceat(domain[graph.scope].astype(float), graph.indptr[:-1])
+        if graph.n_factors
+        else np.zeros(0)
+    )
     if sizes.sum() > max_entries:
-        problem.notes.append(f"{left} variables and {sizes.sum():.3g} table entries left after pruning: too many for HiGHS")
+        problem.notes.append(
+            f"{left} variables and {sizes.sum():.3g} table entries left after pruning: too many for HiGHS"
+        )
         return
     problem.notes.append(f"HiGHS on the {left} variables that pruning left")
     integer_program(problem, graph, allowed, ceiling)
 
 
-def integer_program(problem: Problem, graph: FactorGraph, allowed: np.ndarray, ceiling: float = np.inf) -> None:
+def integer_program(
+    problem: Problem, graph: FactorGraph, allowed: np.ndarray, ceiling: float = np.inf
+) -> None:
     """HiGHS's branch and bound on the allowed labels; only the labels' columns are integer. ceiling : see `finish`."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     polytope = LocalPolytope.of(graph, allowed)
     integer = np.zeros(len(polytope.cost))
-    integer[:int(allowed.sum())] = 1
+    integer[: int(allowed.sum())] = 1
     options: dict[str, float] = {"mip_rel_gap": 0.0}
     if problem.time_left < np.inf:
-        options["time_limit"] = max(0.8 * problem.time_left, 0.01)  # it looks at its clock only now and then
-    answer = milp(polytope.cost, integrality=integer, bounds=Bounds(0, 1), options=options,
-                  constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right))
+        options["time_limit"] = max(
+            0.8 * problem.time_left, 0.01
+        )  # it looks at its clock only now and then
+    answer = milp(
+        polytope.cost,
+        integrality=integer,
+        bounds=Bounds(0, 1),
+        options=options,
+        constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right),
+    )
     if answer.x is not None:
         problem.offer(labels_from_marginals(problem.crf, polytope, answer.x), "HiGHS")
-    if answer.status in (0, 2):  # solved, or nothing within the allowed labels: nothing better, or no labelling at all
+    if answer.status in (
+        0,
+        2,
+    ):  # solved, or nothing within the allowed labels: nothing better, or no labelling at all
         problem.raise_bound(min(problem.energy, ceiling))
     elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
-        problem.raise_bound(min(problem.energy, ceiling, answer.mip_dual_bound + problem.crf.constant))
+        problem.raise_bound(
+            min(problem.energy, ceiling, answer.mip_dual_bound + problem.crf.constant)
+        )
 
 
 class Exact(MapSolver):
@@ -182,7 +241,12 @@ class Exact(MapSolver):
         if problem.closed or problem.time_left <= 0:
             return
         graph = FactorGraph.of(problem.crf, problem.w)
-        tabu_search(problem, graph, moves=int(min(1e6, 3e8 / max(1, len(graph.unary)))), seconds=0.1 * problem.time_left)
+        tabu_search(
+            problem,
+            graph,
+            moves=int(min(1e6, 3e8 / max(1, len(graph.unary)))),
+            seconds=0.1 * problem.time_left,
+        )
         allowed = prune(problem, dual)
         if allowed is None:
             allowed = np.isfinite(graph.unary)

@@ -33,7 +33,14 @@ def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.
     parts = []
     for form in (b.pairwise(w) for b in blocks):
         below = form.start + form.stride
-        parts.append(np.stack([form.scale * form.values[at] for at in (form.start, form.start + 1, below, below + 1)]))
+        parts.append(
+            np.stack(
+                [
+                    form.scale * form.values[at]
+                    for at in (form.start, form.start + 1, below, below + 1)
+                ]
+            )
+        )
     if len(blocks) == 1:
         return blocks[0].variables, parts[0]
     return np.concatenate([b.variables for b in blocks]), np.concatenate(parts, axis=1)
@@ -59,8 +66,15 @@ def graph_cut(edges: np.ndarray, costs: np.ndarray, unary: np.ndarray) -> np.nda
     if len(edges):
         # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C, D]]
         first, second = edges[:, 0], edges[:, 1]
-        one += np.bincount(first, costs[2] - costs[0], n) + np.bincount(second, costs[3] - costs[2], n)
-        graph.add_edges(first, second, np.maximum(costs[1] + costs[2] - costs[0] - costs[3], 0.0), np.zeros(len(edges)))
+        one += np.bincount(first, costs[2] - costs[0], n) + np.bincount(
+            second, costs[3] - costs[2], n
+        )
+        graph.add_edges(
+            first,
+            second,
+            np.maximum(costs[1] + costs[2] - costs[0] - costs[3], 0.0),
+            np.zeros(len(edges)),
+        )
     # a node on the sink side is 1; the arc from the source is cut then
     graph.add_grid_tedges(nodes, np.maximum(one, 0.0), np.maximum(-one, 0.0))
     graph.maxflow()
@@ -84,7 +98,9 @@ class MaxFlow(MapSolver):
         """Binary, pairwise, finite and submodular, with the package installed."""
         return self.refuses(crf) is None and self._submodular_edges(crf, w) is not None
 
-    def _submodular_edges(self, crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    def _submodular_edges(
+        self, crf: CRF, w: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """The edges and their costs; None if the model is not binary, finite and submodular."""
         if (crf.n_states != 2).any() or not (np.abs(crf.unary) < HUGE).all():
             return None
@@ -94,7 +110,9 @@ class MaxFlow(MapSolver):
     def run(self, problem: Problem) -> None:
         found = self._submodular_edges(problem.crf, problem.w)
         if found is None:
-            raise SolverRefusal(f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'")
+            raise SolverRefusal(
+                f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'"
+            )
         labels = graph_cut(*found, problem.crf.unary_costs(problem.w).reshape(-1, 2))
         problem.iterations = 1
         problem.offer(labels, "max-flow")
@@ -116,12 +134,18 @@ class AlphaExpansion(MapSolver):
 
     def run(self, problem: Problem) -> None:
         crf = problem.crf
-        edges = np.concatenate([b.variables for b in crf.clique_blocks]) if crf.clique_blocks else np.zeros((0, 2), np.int64)
+        edges = (
+            np.concatenate([b.variables for b in crf.clique_blocks])
+            if crf.clique_blocks
+            else np.zeros((0, 2), np.int64)
+        )
         costs = EdgeCosts.of(crf.clique_blocks, problem.w)
         unary = crf.unary_costs(problem.w).reshape(crf.n_vars, -1)
 
         if not (np.isfinite(unary).all() and np.isfinite(costs.values).all()):
-            raise SolverRefusal(f"solver 'alpha-expansion': {crf} has hard constraints (inf); use 'auto'")
+            raise SolverRefusal(
+                f"solver 'alpha-expansion': {crf} has hard constraints (inf); use 'auto'"
+            )
 
         def edge_cost(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return costs.scale * costs.values[costs.start + a * costs.stride + b]
@@ -144,10 +168,25 @@ class AlphaExpansion(MapSolver):
             if problem.closed or problem.time_left <= 0:
                 break
 
-    def _expand(self, problem: Problem, x: np.ndarray, label: int, edges: np.ndarray, edge_cost, unary: np.ndarray) -> np.ndarray:
+    def _expand(
+        self,
+        problem: Problem,
+        x: np.ndarray,
+        label: int,
+        edges: np.ndarray,
+        edge_cost,
+        unary: np.ndarray,
+    ) -> np.ndarray:
         alpha = np.full(len(edges), label)
         first, second = x[edges[:, 0]], x[edges[:, 1]]
-        costs = np.stack([edge_cost(first, second), edge_cost(first, alpha), edge_cost(alpha, second), edge_cost(alpha, alpha)])
+        costs = np.stack(
+            [
+                edge_cost(first, second),
+                edge_cost(first, alpha),
+                edge_cost(alpha, second),
+                edge_cost(alpha, alpha),
+            ]
+        )
         # where the costs are no metric the move is truncated; the energy check below keeps it a descent
         costs[0] = np.minimum(costs[0], costs[1] + costs[2] - costs[3])
         n = len(x)
@@ -168,32 +207,44 @@ class Toulbar2(MapSolver):
         import pytoulbar2
 
         graph = FactorGraph.of(problem.crf, problem.w)
-        tables = [graph.unary[graph.offsets[v]:graph.offsets[v + 1]] for v in range(graph.n_vars)]
+        tables = [graph.unary[graph.offsets[v] : graph.offsets[v + 1]] for v in range(graph.n_vars)]
         tables += [graph.table(f).ravel() for f in range(graph.n_factors)]
         scopes = [[v] for v in range(graph.n_vars)] + np.split(graph.scope, graph.indptr[1:-1])
-        top = 1.0 + sum(float(np.ptp(t[np.isfinite(t)])) if np.isfinite(t).any() else 0.0 for t in tables)
-        digits = int(np.clip(np.floor(16.0 - np.log10(top)), 0, 12))  # costs are kept as 64-bit integers
+        top = 1.0 + sum(
+            float(np.ptp(t[np.isfinite(t)])) if np.isfinite(t).any() else 0.0 for t in tables
+        )
+        digits = int(
+            np.clip(np.floor(16.0 - np.log10(top)), 0, 12)
+        )  # costs are kept as 64-bit integers
         network = pytoulbar2.CFN(top, resolution=digits, seed=problem.options.seed + 1)
         for v, n in enumerate(graph.n_states.tolist()):
             network.AddVariable(f"x{v}", range(n))
         shift = sum(self._add(network, list(s), t, top) for s, t in zip(scopes, tables))
         # its timer outlives the call, so that it is always set anew
-        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 10 ** 7
+        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 10**7
         before = problem.elapsed
         answer = network.Solve(timeLimit=limit)
         problem.iterations = 1
-        finished = problem.elapsed - before < 0.9 * limit  # it answers whether proved or not; only its timer stops it early
+        finished = (
+            problem.elapsed - before < 0.9 * limit
+        )  # it answers whether proved or not; only its timer stops it early
         if answer is not None:
             problem.offer(np.array(answer[0], np.int64), "toulbar2")
         if finished:
-            problem.raise_bound(problem.energy)  # a proof up to the resolution of its costs; inf if it found nothing
+            problem.raise_bound(
+                problem.energy
+            )  # a proof up to the resolution of its costs; inf if it found nothing
             return
         # every table is rounded to the resolution, so its bound holds up to half a unit for each
-        problem.raise_bound(problem.crf.constant + shift + network.GetDDualBound() - len(tables) * 10.0 ** -digits)
+        problem.raise_bound(
+            problem.crf.constant + shift + network.GetDDualBound() - len(tables) * 10.0**-digits
+        )
 
     def _add(self, network, scope: list[int], table: np.ndarray, top: float) -> float:
         """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities); returns the shift."""
         low = float(table[np.isfinite(table)].min(initial=np.inf))
         low = 0.0 if not np.isfinite(low) else low
-        network.AddFunction([f"x{v}" for v in scope], np.where(np.isfinite(table), table - low, top).tolist())
+        network.AddFunction(
+            [f"x{v}" for v in scope], np.where(np.isfinite(table), table - low, top).tolist()
+        )
         return low

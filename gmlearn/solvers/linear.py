@@ -54,7 +54,10 @@ class LocalPolytope:
             first_joint[f] = n_columns
             lo, hi = int(graph.indptr[f]), int(graph.indptr[f + 1])
             scope = graph.scope[lo:hi]
-            keep = [np.flatnonzero(allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in scope.tolist()]
+            keep = [
+                np.flatnonzero(allowed[graph.offsets[v] : graph.offsets[v + 1]])
+                for v in scope.tolist()
+            ]
             table = graph.table(f)[np.ix_(*keep)]
             joint = np.argwhere(np.isfinite(table))
             here = n_columns + np.arange(len(joint))
@@ -69,14 +72,25 @@ class LocalPolytope:
             n_columns += len(joint)
         first_joint[-1] = n_columns
         right = np.zeros(n_rows)
-        right[:graph.n_vars] = 1.0
-        return cls(np.concatenate(cost), np.concatenate(rows), np.concatenate(columns), np.concatenate(entries), right, label,
-                   constraint, first_joint, allowed)
+        right[: graph.n_vars] = 1.0
+        return cls(
+            np.concatenate(cost),
+            np.concatenate(rows),
+            np.concatenate(columns),
+            np.concatenate(entries),
+            right,
+            label,
+            constraint,
+            first_joint,
+            allowed,
+        )
 
     def joint(self, graph: FactorGraph, f: int) -> tuple[np.ndarray, np.ndarray]:
         """Joint states (n, k) of clique f that have a column, and their columns (n,)."""
-        scope = graph.scope[graph.indptr[f]:graph.indptr[f + 1]].tolist()
-        keep = [np.flatnonzero(self.allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in scope]
+        scope = graph.scope[graph.indptr[f] : graph.indptr[f + 1]].tolist()
+        keep = [
+            np.flatnonzero(self.allowed[graph.offsets[v] : graph.offsets[v + 1]]) for v in scope
+        ]
         index = np.argwhere(np.isfinite(graph.table(f)[np.ix_(*keep)]))
         states = np.stack([k[i] for k, i in zip(keep, index.T)], axis=1)
         return states, np.arange(self.first_joint[f], self.first_joint[f + 1])
@@ -85,7 +99,9 @@ class LocalPolytope:
         """The constraint matrix, sparse."""
         from scipy.sparse import csc_array
 
-        return csc_array((self.entries, (self.rows, self.columns)), shape=(len(self.right), len(self.cost)))
+        return csc_array(
+            (self.entries, (self.rows, self.columns)), shape=(len(self.right), len(self.cost))
+        )
 
 
 def labels_from_marginals(crf: CRF, polytope: LocalPolytope, mu: np.ndarray) -> np.ndarray:
@@ -115,29 +131,43 @@ class LinearProgram(MapSolver):
 
         graph = FactorGraph.of(problem.crf, problem.w)
         polytope = LocalPolytope.of(graph, allowed_labels(graph))
-        options = {} if problem.time_left == np.inf else {"time_limit": max(problem.time_left, 0.01)}
-        answer = linprog(polytope.cost, A_eq=polytope.matrix(), b_eq=polytope.right, bounds=(0, None), method="highs",
-                         options=options)
+        options = (
+            {} if problem.time_left == np.inf else {"time_limit": max(problem.time_left, 0.01)}
+        )
+        answer = linprog(
+            polytope.cost,
+            A_eq=polytope.matrix(),
+            b_eq=polytope.right,
+            bounds=(0, None),
+            method="highs",
+            options=options,
+        )
         problem.iterations = 1
         if answer.status == 2:
             problem.raise_bound(np.inf)
             return
         if answer.x is not None:
-            make_polisher(problem)(problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding")
+            make_polisher(problem)(
+                problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding"
+            )
         self._certify(problem, polytope, answer)
 
     def _certify(self, problem: Problem, polytope: LocalPolytope, answer) -> None:
         """Evaluate the dual at HiGHS's multipliers: a bound that does not rest on the LP solver's tolerances."""
         crf = problem.crf
-        slaves = Slaves(crf, with_free_variables(crf, clique_groups(crf, blocks_by_size(crf), None)))
+        slaves = Slaves(
+            crf, with_free_variables(crf, clique_groups(crf, blocks_by_size(crf), None))
+        )
         dual = Dual(slaves, problem.w)
         problem.raise_bound(dual.round().bound)
         if answer.x is None:
             return
         theta = np.zeros(len(dual.coords))
-        rows = polytope.constraint  # in the order of the cliques' dual variables; free variables come after them
+        rows = (
+            polytope.constraint
+        )  # in the order of the cliques' dual variables; free variables come after them
         # row sum(mu_c) - mu_v(l) = 0 with multiplier y: the clique pays -y and the variable +y
-        theta[:len(rows)] = np.where(rows >= 0, -answer.eqlin.marginals[np.maximum(rows, 0)], 0.0)
+        theta[: len(rows)] = np.where(rows >= 0, -answer.eqlin.marginals[np.maximum(rows, 0)], 0.0)
         missing = slaves.unary(problem.w) - np.bincount(dual.coords, theta, slaves.n_coords)
         share = missing / np.maximum(slaves.count, 1.0)
         problem.raise_bound(dual.round(theta=theta + share[dual.coords]).bound)

@@ -9,7 +9,7 @@ from gmlearn.solvers.elimination import Elimination, elimination_order
 from gmlearn.solvers.problem import Problem
 
 #: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all tables may have four times that
-FIRST_TABLE, LAST_TABLE = 2.0 ** 16, 2.0 ** 22
+FIRST_TABLE, LAST_TABLE = 2.0**16, 2.0**22
 
 
 def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> FactorGraph:
@@ -20,19 +20,38 @@ def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> Factor
     place = np.full(graph.n_vars, -1)
     place[region] = np.arange(len(region))
     ptr, slots = graph.adjacency
-    touched = np.unique(graph.owner[np.concatenate([slots[ptr[v]:ptr[v + 1]] for v in region])]) if len(region) else region
+    touched = (
+        np.unique(graph.owner[np.concatenate([slots[ptr[v] : ptr[v + 1]] for v in region])])
+        if len(region)
+        else region
+    )
     sizes = np.diff(graph.indptr)[touched]
-    inside = np.repeat(graph.indptr[touched] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+    inside = np.repeat(graph.indptr[touched] - (np.cumsum(sizes) - sizes), sizes) + np.arange(
+        int(sizes.sum())
+    )
     clique = np.repeat(np.arange(len(touched)), sizes)
     scope, stride = graph.scope[inside], graph.stride[inside]
     fixed = place[scope] < 0
-    start = graph.start[touched] + np.bincount(clique, np.where(fixed, x[scope] * stride, 0), len(touched)).astype(np.int64)
+    start = graph.start[touched] + np.bincount(
+        clique, np.where(fixed, x[scope] * stride, 0), len(touched)
+    ).astype(np.int64)
     count = np.bincount(clique[~fixed], minlength=len(touched))
     states = graph.n_states[region]
-    unary = graph.unary[np.repeat(graph.offsets[region], states) + np.arange(int(states.sum()))
-                        - np.repeat(np.cumsum(states) - states, states)]
-    return FactorGraph(np.concatenate([[0], np.cumsum(states)]), unary, np.concatenate([[0], np.cumsum(count)]),
-                       place[scope[~fixed]], stride[~fixed], start, graph.scale[touched], graph.values)
+    unary = graph.unary[
+        np.repeat(graph.offsets[region], states)
+        + np.arange(int(states.sum()))
+        - np.repeat(np.cumsum(states) - states, states)
+    ]
+    return FactorGraph(
+        np.concatenate([[0], np.cumsum(states)]),
+        unary,
+        np.concatenate([[0], np.cumsum(count)]),
+        place[scope[~fixed]],
+        stride[~fixed],
+        start,
+        graph.scale[touched],
+        graph.values,
+    )
 
 
 class Neighbourhoods:
@@ -45,15 +64,22 @@ class Neighbourhoods:
 
     def __init__(self, graph: FactorGraph, allowed: np.ndarray, seed: int):
         self.graph, self.rng = graph, np.random.default_rng(seed)
-        self.labels = [np.flatnonzero(allowed[graph.offsets[v]:graph.offsets[v + 1]]) for v in range(graph.n_vars)]
+        self.labels = [
+            np.flatnonzero(allowed[graph.offsets[v] : graph.offsets[v + 1]])
+            for v in range(graph.n_vars)
+        ]
         self.free = np.flatnonzero([len(a) > 1 for a in self.labels])
 
     def near(self, v: int) -> np.ndarray:
         """The free variables that share a clique with v."""
         ptr, slots = self.graph.adjacency
-        cliques = self.graph.owner[slots[ptr[v]:ptr[v + 1]]]
-        found = np.unique(np.concatenate([self.graph.scope[self.graph.indptr[f]:self.graph.indptr[f + 1]] for f in cliques]
-                                         or [np.zeros(0, np.int64)]))
+        cliques = self.graph.owner[slots[ptr[v] : ptr[v + 1]]]
+        found = np.unique(
+            np.concatenate(
+                [self.graph.scope[self.graph.indptr[f] : self.graph.indptr[f + 1]] for f in cliques]
+                or [np.zeros(0, np.int64)]
+            )
+        )
         return np.intersect1d(found, self.free, assume_unique=True)
 
     def draw(self, size: int) -> np.ndarray:
@@ -71,7 +97,9 @@ class Neighbourhoods:
         """x with the region at its best; None if the region is too wide for elimination."""
         part = conditioned(self.graph, region, x)
         labels = [self.labels[v] for v in region]
-        found = elimination_order(part, np.array([len(a) for a in labels]), max_table, 4.0 * max_table)
+        found = elimination_order(
+            part, np.array([len(a) for a in labels]), max_table, 4.0 * max_table
+        )
         if found is None:
             return None
         best, cost = Elimination(part, labels, found[0]).run()  # type: ignore[misc]  # without a clock it always answers
@@ -81,8 +109,9 @@ class Neighbourhoods:
         return better
 
 
-def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndarray, seconds: float,
-                          tries: float = np.inf) -> int:
+def search_neighbourhoods(
+    problem: Problem, graph: FactorGraph, allowed: np.ndarray, seconds: float, tries: float = np.inf
+) -> int:
     """Improve the incumbent for `seconds` or by `tries` neighbourhoods; returns how many were tried.
 
     Neighbourhoods grow while elimination can do them within a limit and shrink when it cannot; the limit is doubled whenever
@@ -95,7 +124,11 @@ def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndar
     size, limit, tried, idle, x = 8.0, FIRST_TABLE, 0, 0, problem.labels.copy()
     while tried < tries and problem.elapsed < until and not problem.closed:
         better = regions.improve(regions.draw(int(size)), x, limit)
-        size = max(2.0, 0.9 * size) if better is None else min(1.02 * size + 0.05, float(len(regions.free)))
+        size = (
+            max(2.0, 0.9 * size)
+            if better is None
+            else min(1.02 * size + 0.05, float(len(regions.free)))
+        )
         tried, idle = tried + 1, idle + 1
         if better is not None and not np.array_equal(better, x):
             x = better

@@ -23,20 +23,42 @@ class Polisher:
 
         self.graph = g = FactorGraph.of(problem.crf, problem.w)
         around = neighbours(g.adjacency[1], g.owner, g.indptr, g.scope, g.stride)
-        self._arrays = (g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride, g.start, g.scale, g.values)
+        self._arrays = (
+            g.offsets,
+            g.unary,
+            *g.adjacency,
+            *around,
+            g.indptr,
+            g.scope,
+            g.stride,
+            g.start,
+            g.scale,
+            g.values,
+        )
         self._chains: tuple[np.ndarray, ...] | None = None
 
-    def icm(self, x: np.ndarray, sweeps: int = 100, deadline=lambda: False, dirty: np.ndarray | None = None) -> np.ndarray:
+    def icm(
+        self,
+        x: np.ndarray,
+        sweeps: int = 100,
+        deadline=lambda: False,
+        dirty: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Sweeps of single-variable moves until nothing changes; `dirty` (V,) are the variables that may move at first."""
         from gmlearn.solvers._icm_numba import icm_sweep
 
-        x, dirty = np.array(x, np.int64), np.ones(self.graph.n_vars, bool) if dirty is None else dirty
+        x, dirty = (
+            np.array(x, np.int64),
+            np.ones(self.graph.n_vars, bool) if dirty is None else dirty,
+        )
         for _ in range(sweeps):
             if icm_sweep(dirty, x, *self._arrays) == 0 or deadline():
                 break
         return x
 
-    def chain_icm(self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False) -> tuple[np.ndarray, np.ndarray]:
+    def chain_icm(
+        self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sweeps that re-optimise one chain at a time, exactly, until nothing changes.
 
         Returns the labels and, bool (V,), which variables a move of one variable might still improve: none on a chain that is
@@ -63,7 +85,9 @@ class Polisher:
         ptr, variables = self._chains[:2]  # type: ignore[index]
         if len(ptr) == 1:
             return [0, 0]
-        work = np.cumsum(np.add.reduceat(self.graph.n_states[variables].astype(float) ** 2, ptr[:-1]))
+        work = np.cumsum(
+            np.add.reduceat(self.graph.n_states[variables].astype(float) ** 2, ptr[:-1])
+        )
         inner = np.searchsorted(work, np.arange(PART, work[-1], PART)) + 1
         return [0, *np.unique(inner[inner < len(work)]).tolist(), len(work)]
 
@@ -85,7 +109,10 @@ class Polisher:
         if problem.closed or problem.time_left <= 0:
             return
         better, dirty = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
-        problem.offer(self.icm(better, deadline=lambda: problem.time_left <= 0, dirty=dirty), f"{source}, chain-ICM")
+        problem.offer(
+            self.icm(better, deadline=lambda: problem.time_left <= 0, dirty=dirty),
+            f"{source}, chain-ICM",
+        )
 
 
 class BlockPolisher:
@@ -149,7 +176,9 @@ class BlockPolisher:
             changed |= bool(move.any())
         return changed
 
-    def _local_costs(self, x: np.ndarray, variables: np.ndarray, touched: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    def _local_costs(
+        self, x: np.ndarray, variables: np.ndarray, touched: list[tuple[np.ndarray, np.ndarray]]
+    ) -> np.ndarray:
         """Energy of the terms at each of `variables`, which share no clique."""
         total = self.unary[self.crf.offsets[variables] + x[variables]]
         for block, (clique, member) in zip(self.crf.clique_blocks, touched):
@@ -188,7 +217,11 @@ class ChainICM(MapSolver):
     bounds = False
 
     def refuses(self, crf: CRF) -> str | None:
-        return None if any(b.arity == 2 for b in crf.clique_blocks) else "the model has no edges, use 'icm'"
+        return (
+            None
+            if any(b.arity == 2 for b in crf.clique_blocks)
+            else "the model has no edges, use 'icm'"
+        )
 
     def run(self, problem: Problem) -> None:
         start = problem.labels if problem.labels is not None else unary_labels(problem)

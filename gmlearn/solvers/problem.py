@@ -42,7 +42,9 @@ class Options:
 class Problem:
     """The state shared by all solvers: offer labellings, raise the bound, ask whether to stop."""
 
-    def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], options: Options, start: float | None = None):
+    def __init__(
+        self, crf: CRF, w: Mapping[str, np.ndarray], options: Options, start: float | None = None
+    ):
         self.crf, self.w, self.options = crf, w, options
         self.start = time.perf_counter() if start is None else start
         self.labels: np.ndarray | None = None
@@ -103,7 +105,9 @@ class Problem:
         limit = self.options.max_iter
         if limit is None and self.options.time_limit is None:
             limit = max_iter
-        return self.closed or self.time_left <= 0 or (limit is not None and self.iterations >= limit)
+        return (
+            self.closed or self.time_left <= 0 or (limit is not None and self.iterations >= limit)
+        )
 
     def result(self, solver: str) -> Result:
         """The answer so far, with its status."""
@@ -114,10 +118,24 @@ class Problem:
             status, bound = Status.INFEASIBLE, np.inf
         else:
             bound = min(self.bound, energy)  # they may cross by rounding only
-            status = Status.OPTIMAL if self.closed else (Status.TIME_LIMIT if self.time_left <= 0 else Status.BOUND)
+            status = (
+                Status.OPTIMAL
+                if self.closed
+                else (Status.TIME_LIMIT if self.time_left <= 0 else Status.BOUND)
+            )
         self.log()
-        return Result(labels, energy, bound, status, solver, self.iterations, self.elapsed, self.history, self.decoded_from,
-                      "; ".join(self.notes))
+        return Result(
+            labels,
+            energy,
+            bound,
+            status,
+            solver,
+            self.iterations,
+            self.elapsed,
+            self.history,
+            self.decoded_from,
+            "; ".join(self.notes),
+        )
 
 
 class MapSolver(ABC):
@@ -151,6 +169,8 @@ def cost_granularity(crf: CRF, w: Mapping[str, np.ndarray]) -> float:
         return 0.0
     for values in (crf.unary, np.array([crf.constant]), *(b.values for b in crf.blocks)):  # type: ignore[attr-defined]
         finite = values[np.isfinite(values)]
-        if not np.array_equal(finite, np.rint(finite)) or (finite.size and np.abs(finite).max() > 1e12):
+        if not np.array_equal(finite, np.rint(finite)) or (
+            finite.size and np.abs(finite).max() > 1e12
+        ):
             return 0.0
     return 1.0

@@ -23,7 +23,7 @@ class Status(StrEnum):
         return {
             "optimal": "the lower bound meets the energy: no labelling is better",
             "bound": "a gap is left: the bound holds, the labelling may not be optimal; try solver='exact', larger slaves or "
-                     "a larger max_iter",
+            "a larger max_iter",
             "time limit": "stopped by the time limit: the bound holds, the labelling may not be optimal",
             "infeasible": "every labelling breaks a hard constraint (its energy is inf)",
         }[self.value]
@@ -42,13 +42,22 @@ class History:
         return len(self.seconds)
 
     def __repr__(self) -> str:
-        end = f", bound {self.bound[-1]:.6g}, energy {self.energy[-1]:.6g}, {self.seconds[-1]:.2f} s" if len(self) else ""
+        end = (
+            f", bound {self.bound[-1]:.6g}, energy {self.energy[-1]:.6g}, {self.seconds[-1]:.2f} s"
+            if len(self)
+            else ""
+        )
         return f"History({len(self)} rounds{end})"
 
     def _repr_html_(self) -> str:
-        shown = range(len(self)) if len(self) <= 8 else [*range(4), *range(len(self) - 4, len(self))]
-        rows = "".join(f"<tr><td>{self.iteration[i]}</td><td>{self.bound[i]:.6g}</td><td>{self.energy[i]:.6g}</td>"
-                       f"<td>{self.seconds[i]:.2f}</td></tr>" for i in shown)
+        shown = (
+            range(len(self)) if len(self) <= 8 else [*range(4), *range(len(self) - 4, len(self))]
+        )
+        rows = "".join(
+            f"<tr><td>{self.iteration[i]}</td><td>{self.bound[i]:.6g}</td><td>{self.energy[i]:.6g}</td>"
+            f"<td>{self.seconds[i]:.2f}</td></tr>"
+            for i in shown
+        )
         return f"<b>{self!r}</b><table><tr><th>round</th><th>bound</th><th>energy</th><th>seconds</th></tr>{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:
@@ -93,16 +102,33 @@ class Result:
         def number(x: float) -> float | None:
             return float(x) if math.isfinite(x) else None
 
-        return {"energy": number(self.energy), "bound": number(self.bound), "gap": number(self.gap), "status": self.status.value,
-                "solver": self.solver, "seconds": self.seconds, "iterations": self.iterations, "reason": self.reason,
-                "labels": self.labels.tolist()}
+        return {
+            "energy": number(self.energy),
+            "bound": number(self.bound),
+            "gap": number(self.gap),
+            "status": self.status.value,
+            "solver": self.solver,
+            "seconds": self.seconds,
+            "iterations": self.iterations,
+            "reason": self.reason,
+            "labels": self.labels.tolist(),
+        }
 
     def __repr__(self) -> str:
-        return (f"Result(energy={self.energy:.8g}, bound={self.bound:.8g}, gap={self.gap:.3g}, status={self.status.value!r}, "
-                f"solver={self.solver!r}, seconds={self.seconds:.3g})")
+        return (
+            f"Result(energy={self.energy:.8g}, bound={self.bound:.8g}, gap={self.gap:.3g}, status={self.status.value!r}, "
+            f"solver={self.solver!r}, seconds={self.seconds:.3g})"
+        )
 
     def _repr_html_(self) -> str:
-        cells = [("energy", f"{self.energy:.8g}"), ("lower bound", f"{self.bound:.8g}"), ("gap", f"{self.gap:.3g}"),
-                 ("status", f"{self.status.value}: {self.status.meaning}"), ("solver", self.solver),
-                 ("seconds", f"{self.seconds:.3g}")]
-        return "<table>" + "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in cells) + "</table>"
+        cells = [
+            ("energy", f"{self.energy:.8g}"),
+            ("lower bound", f"{self.bound:.8g}"),
+            ("gap", f"{self.gap:.3g}"),
+            ("status", f"{self.status.value}: {self.status.meaning}"),
+            ("solver", self.solver),
+            ("seconds", f"{self.seconds:.3g}"),
+        ]
+        return (
+            "<table>" + "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in cells) + "</table>"
+        )

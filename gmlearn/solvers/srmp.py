@@ -25,12 +25,20 @@ def srmp_suits(slaves: Slaves) -> bool:
     """Is SRMP a good start for a model that `slaves` cover: ordinary coordinates, and min-marginals not much dearer than minima?"""
     if type(slaves) is not Slaves or srmp_refuses(slaves.crf) is not None:
         return False
-    pairs = [(g, choose_solver(g.block, "min_marginals")) for g in slaves.groups if isinstance(g, CliqueGroup)]
+    pairs = [
+        (g, choose_solver(g.block, "min_marginals"))
+        for g in slaves.groups
+        if isinstance(g, CliqueGroup)
+    ]
     return all(able.cost(g.block) <= 4.0 * g.solver.cost(g.block) for g, able in pairs)
 
 
-def run_srmp(problem: Problem, polisher: Polisher | BlockPolisher, max_iter: int = 500,
-             stall: tuple[int, float] = (20, 1e-6)) -> SequentialMessages:
+def run_srmp(
+    problem: Problem,
+    polisher: Polisher | BlockPolisher,
+    max_iter: int = 500,
+    stall: tuple[int, float] = (20, 1e-6),
+) -> SequentialMessages:
     """Sweep until the problem says stop or the bound stalls; returns the state."""
     slaves = decompose(problem.crf, "per-clique", "min_marginals")
     messages = SequentialMessages(slaves, problem.w, problem.options.seed)

@@ -23,22 +23,53 @@ def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float
     values = np.where(np.isfinite(graph.values), graph.values, penalty)
     unary = np.where(allowed, graph.unary, penalty)
     x = (problem.labels if problem.labels is not None else unary_labels(problem)).copy()
-    arrays = (graph.offsets, unary, *graph.adjacency, graph.owner, graph.indptr, graph.scope, graph.stride, graph.start,
-              graph.scale, values)
-    plain = (graph.offsets, unary, graph.indptr, graph.scope, graph.stride, graph.start, graph.scale, values)
+    arrays = (
+        graph.offsets,
+        unary,
+        *graph.adjacency,
+        graph.owner,
+        graph.indptr,
+        graph.scope,
+        graph.stride,
+        graph.start,
+        graph.scale,
+        values,
+    )
+    plain = (
+        graph.offsets,
+        unary,
+        graph.indptr,
+        graph.scope,
+        graph.stride,
+        graph.start,
+        graph.scale,
+        values,
+    )
     cost = np.empty(len(unary))
     conditionals(x, *plain, cost)
-    place = np.add.reduceat(x[graph.scope] * graph.stride, graph.indptr[:-1]) if graph.n_factors else np.zeros(0, np.int64)
-    energy = float(unary[graph.offsets[:-1] + x].sum() + (graph.scale * values[graph.start + place]).sum())
+    place = (
+        np.add.reduceat(x[graph.scope] * graph.stride, graph.indptr[:-1])
+        if graph.n_factors
+        else np.zeros(0, np.int64)
+    )
+    energy = float(
+        unary[graph.offsets[:-1] + x].sum() + (graph.scale * values[graph.start + place]).sum()
+    )
     best, best_x = energy, x.copy()
     tabu, clock = np.zeros(len(unary), np.int64), 0
     random = np.array([0x9E3779B97F4A7C15 ^ (problem.options.seed + 1)], np.uint64)
     patience = 2000 + 20 * graph.n_vars
-    chunk = max(1, min(moves, int(3e6 / max(1, len(unary)))))  # a few milliseconds, so that limits are honoured
+    chunk = max(
+        1, min(moves, int(3e6 / max(1, len(unary))))
+    )  # a few milliseconds, so that limits are honoured
     until = problem.elapsed + seconds
     last = np.inf
-    while clock < moves and problem.time_left > 0 and problem.elapsed < until and not problem.closed:
-        energy, best, clock = tabu_steps(x, best_x, energy, best, clock, chunk, patience, random, tabu, allowed, *arrays, cost)
+    while (
+        clock < moves and problem.time_left > 0 and problem.elapsed < until and not problem.closed
+    ):
+        energy, best, clock = tabu_steps(
+            x, best_x, energy, best, clock, chunk, patience, random, tabu, allowed, *arrays, cost
+        )
         if best < last:
             last = best
             problem.offer(best_x, "tabu search")

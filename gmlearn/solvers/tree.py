@@ -20,7 +20,9 @@ def is_forest(crf: CRF) -> bool:
     edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
     if len(edges) >= crf.n_vars and len(edges):
         return False
-    graph = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(crf.n_vars, crf.n_vars))
+    graph = coo_array(
+        (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(crf.n_vars, crf.n_vars)
+    )
     n_components, _ = connected_components(graph, directed=False)
     return n_components == crf.n_vars - len(edges)
 

@@ -24,15 +24,25 @@ class PairwiseMessages:
 
         blocks = crf.clique_blocks
         self.crf, self.unary = crf, crf.unary_costs(w)
-        self.edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+        self.edges = (
+            np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+        )
         self.costs = EdgeCosts.of(blocks, w)
         size = crf.n_states[self.edges].max(axis=1) if len(self.edges) else np.zeros(0, np.int64)
         self.mptr = np.cumsum(size) - size
         self.message = np.zeros(int(size.sum()))
         self.adj_ptr, slot = counting_order(self.edges.ravel(), crf.n_vars)
         self.adj_edge = slot // 2
-        lower = np.bincount(self.edges.max(axis=1), minlength=crf.n_vars) if len(self.edges) else np.zeros(crf.n_vars)
-        upper = np.bincount(self.edges.min(axis=1), minlength=crf.n_vars) if len(self.edges) else np.zeros(crf.n_vars)
+        lower = (
+            np.bincount(self.edges.max(axis=1), minlength=crf.n_vars)
+            if len(self.edges)
+            else np.zeros(crf.n_vars)
+        )
+        upper = (
+            np.bincount(self.edges.min(axis=1), minlength=crf.n_vars)
+            if len(self.edges)
+            else np.zeros(crf.n_vars)
+        )
         self.gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
         self.order = np.arange(crf.n_vars)
         self.labels = np.zeros(crf.n_vars, np.int64)
@@ -41,8 +51,21 @@ class PairwiseMessages:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_numba import pass_general
 
-        return pass_general(self.unary, self.crf.offsets, self.order, self.adj_ptr, self.adj_edge, self.order, self.edges,
-                            self.gamma, self.message, self.mptr, *self.costs.arrays(), forward, self.labels)
+        return pass_general(
+            self.unary,
+            self.crf.offsets,
+            self.order,
+            self.adj_ptr,
+            self.adj_edge,
+            self.order,
+            self.edges,
+            self.gamma,
+            self.message,
+            self.mptr,
+            *self.costs.arrays(),
+            forward,
+            self.labels,
+        )
 
     def sweep(self) -> float:
         """A forward and a backward pass; returns the bound."""
@@ -81,16 +104,25 @@ class GridMessages:
         self.kind, self.cut = form.kind, form.cut
         if form.kind != DENSE and (form.scale < 0).any():  # the short cuts need strengths >= 0
             self.kind = SIGNED_POTTS if form.kind == POTTS else DENSE
-        self.table = form.values[:size * size].reshape(size, size).copy()
+        self.table = form.values[: size * size].reshape(size, size).copy()
         self.table_t = np.ascontiguousarray(self.table.T)
         first, second = block.variables[:, 0], block.variables[:, 1]
         end = np.maximum(first, second)
         row, column = np.divmod(end, width)
         self.is_slanted = np.abs(first - second) == lane_step
         self.diagonal, self.lane = row + column, column if self.transposed else row
-        self.straight, self.slanted = np.zeros((diagonals + 1, size, lanes)), np.zeros((diagonals + 1, size, lanes + 1))
-        self.scale_straight, self.scale_slanted = np.zeros((diagonals + 1, lanes)), np.zeros((diagonals + 1, lanes + 1))
-        for chosen, scale in ((~self.is_slanted, self.scale_straight), (self.is_slanted, self.scale_slanted)):
+        self.straight, self.slanted = (
+            np.zeros((diagonals + 1, size, lanes)),
+            np.zeros((diagonals + 1, size, lanes + 1)),
+        )
+        self.scale_straight, self.scale_slanted = (
+            np.zeros((diagonals + 1, lanes)),
+            np.zeros((diagonals + 1, lanes + 1)),
+        )
+        for chosen, scale in (
+            (~self.is_slanted, self.scale_straight),
+            (self.is_slanted, self.scale_slanted),
+        ):
             scale[self.diagonal[chosen], self.lane[chosen]] = form.scale[chosen]
         self.gamma = self._weights(lanes, others)
 
@@ -110,7 +142,14 @@ class GridMessages:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_grid_numba import pass_diagonals
 
-        return pass_diagonals(*self._arrays, self.gamma, self.table if forward else self.table_t, self.kind, self.cut, forward)
+        return pass_diagonals(
+            *self._arrays,
+            self.gamma,
+            self.table if forward else self.table_t,
+            self.kind,
+            self.cut,
+            forward,
+        )
 
     def sweep(self) -> float:
         """A forward and a backward pass; returns the bound."""
@@ -138,20 +177,35 @@ class BinaryGridMessages(GridMessages):
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], shape: tuple[int, int]):
         super().__init__(crf, w, shape)
         self.base = float(self.unary[:, 0].sum())
-        self.differences = (self.unary[:, 1] - self.unary[:, 0], np.zeros(self.scale_straight.shape),
-                            np.zeros(self.scale_slanted.shape))
+        self.differences = (
+            self.unary[:, 1] - self.unary[:, 0],
+            np.zeros(self.scale_straight.shape),
+            np.zeros(self.scale_slanted.shape),
+        )
 
     def half(self, forward: bool) -> float:
         from gmlearn.solvers._trws_grid_numba import pass_binary
 
-        return self.base + pass_binary(*self.differences, self.scale_straight, self.scale_slanted, self.gamma,
-                                       self.table if forward else self.table_t, forward)
+        return self.base + pass_binary(
+            *self.differences,
+            self.scale_straight,
+            self.scale_slanted,
+            self.gamma,
+            self.table if forward else self.table_t,
+            forward,
+        )
 
     def sweep(self) -> float:
         from gmlearn.solvers._trws_grid_numba import sweep_binary
 
-        return self.base + sweep_binary(*self.differences, self.scale_straight, self.scale_slanted, self.gamma, self.table,
-                                        self.table_t)
+        return self.base + sweep_binary(
+            *self.differences,
+            self.scale_straight,
+            self.scale_slanted,
+            self.gamma,
+            self.table,
+            self.table_t,
+        )
 
     def _write_out(self) -> None:
         """The messages of both labels, the smaller one 0."""
@@ -174,8 +228,10 @@ def make_messages(crf: CRF, w: Mapping[str, np.ndarray]) -> PairwiseMessages | G
         shape = find_grid(blocks[0].variables, crf.n_vars)
         form = blocks[0].pairwise(w)
         oriented = bool((blocks[0].variables[:, 0] < blocks[0].variables[:, 1]).all())
-        shared = bool((form.start == form.start[0]).all()) and int(form.stride[0]) == int(crf.n_states[0])
-        table = form.values[int(form.start[0]):int(form.start[0]) + int(crf.n_states[0]) ** 2]
+        shared = bool((form.start == form.start[0]).all()) and int(form.stride[0]) == int(
+            crf.n_states[0]
+        )
+        table = form.values[int(form.start[0]) : int(form.start[0]) + int(crf.n_states[0]) ** 2]
         finite = np.isfinite(table).all() and int(form.start[0]) == 0
         if shape is not None and shared and finite and (oriented or form.kind != DENSE):
             return (BinaryGridMessages if crf.n_states[0] == 2 else GridMessages)(crf, w, shape)
@@ -198,8 +254,14 @@ class Messages(Protocol):
         """A labelling (V,)."""
 
 
-def run_messages(problem: Problem, messages: Messages, polisher: Polisher | BlockPolisher, source: str = "TRW-S",
-                 max_iter: int = 500, stall: tuple[int, float] = (10, 1e-4)) -> None:
+def run_messages(
+    problem: Problem,
+    messages: Messages,
+    polisher: Polisher | BlockPolisher,
+    source: str = "TRW-S",
+    max_iter: int = 500,
+    stall: tuple[int, float] = (10, 1e-4),
+) -> None:
     """Sweep until the problem says stop, or the bound rises by less than a fraction of the gap within a window of sweeps.
 
     Labellings are decoded after 5, 15, 45, ... sweeps, when the bound no longer moves, and at the end, where they are polished.
@@ -233,4 +295,6 @@ class TRWS(MapSolver):
         return trws_refuses(crf)
 
     def run(self, problem: Problem) -> None:
-        run_messages(problem, make_messages(problem.crf, problem.w), Polisher(problem), stall=(20, 1e-6))
+        run_messages(
+            problem, make_messages(problem.crf, problem.w), Polisher(problem), stall=(20, 1e-6)
+        )

@@ -35,11 +35,49 @@ from gmlearn.testing import (
     solver_checks,
 )
 from gmlearn.testing.brute_force import SlaveTables, brute_force
-from gmlearn.testing.door import loopback, parametrize_with_checks, run_checks, solvers_of, things_of
-from gmlearn.testing.kit import Check, GroupCase, KnownFailureWarning, NotApplicable, check, checks_for, checks_of
+from gmlearn.testing.door import (
+    loopback,
+    parametrize_with_checks,
+    run_checks,
+    solvers_of,
+    things_of,
+)
+from gmlearn.testing.kit import (
+    Check,
+    GroupCase,
+    KnownFailureWarning,
+    NotApplicable,
+    check,
+    checks_for,
+    checks_of,
+)
 from gmlearn.testing.models import MarkedClique, marked_crf, random_crf, random_labels
 
-__all__ = ["Check", "GroupCase", "KnownFailureWarning", "MarkedClique", "NotApplicable", "SlaveTables", "brute_force", "check",
-           "checks_for", "checks_of", "decomposition_checks", "edge_checks", "learn_checks", "loopback", "loss_checks",
-           "marked_crf", "parametrize_with_checks", "potential_checks", "random_crf", "random_labels", "run_checks", "slave_checks",
-           "soft_checks", "solver_checks", "solvers_of", "things_of"]
+__all__ = [
+    "Check",
+    "GroupCase",
+    "KnownFailureWarning",
+    "MarkedClique",
+    "NotApplicable",
+    "SlaveTables",
+    "brute_force",
+    "check",
+    "checks_for",
+    "checks_of",
+    "decomposition_checks",
+    "edge_checks",
+    "learn_checks",
+    "loopback",
+    "loss_checks",
+    "marked_crf",
+    "parametrize_with_checks",
+    "potential_checks",
+    "random_crf",
+    "random_labels",
+    "run_checks",
+    "slave_checks",
+    "soft_checks",
+    "solver_checks",
+    "solvers_of",
+    "things_of",
+]

@@ -19,7 +19,9 @@ def joint_labels(states: np.ndarray) -> np.ndarray:
     """All labellings (T, k) of variables with `states` (k,) states, the last one changing fastest."""
     total = float(np.prod(states, dtype=float))
     if total > MAX_JOINT:
-        raise NotApplicable(f"{total:.3g} joint states are too many to enumerate (limit {MAX_JOINT}); give smaller examples")
+        raise NotApplicable(
+            f"{total:.3g} joint states are too many to enumerate (limit {MAX_JOINT}); give smaller examples"
+        )
     return np.indices(tuple(int(s) for s in states)).reshape(len(states), -1).T
 
 
@@ -27,10 +29,12 @@ def clique_tables(block: Block, w: Mapping[str, np.ndarray]) -> list[np.ndarray]
     """For every clique its energies (L_1, ..., L_k), by `Block.energy` on one clique at a time."""
     tables = []
     for m in range(len(block)):
-        states = block.member_states[block.indptr[m]:block.indptr[m + 1]]
+        states = block.member_states[block.indptr[m] : block.indptr[m + 1]]
         x = joint_labels(states)
         many = block.take(np.full(len(x), m))
-        tables.append(np.asarray(many.energy(many.shape_members(x.ravel()), w), float).reshape(tuple(states)))
+        tables.append(
+            np.asarray(many.energy(many.shape_members(x.ravel()), w), float).reshape(tuple(states))
+        )
     return tables
 
 
@@ -47,10 +51,10 @@ def energy_table(crf: CRF, w: Mapping[str, np.ndarray]) -> np.ndarray:
 
     total = np.full(tuple(crf.n_states), crf.constant)
     for v in range(n):
-        total = total + along(crf.unary[crf.offsets[v]:crf.offsets[v + 1]], np.array([v]))
+        total = total + along(crf.unary[crf.offsets[v] : crf.offsets[v + 1]], np.array([v]))
     for block in crf.blocks:
         for m, table in enumerate(clique_tables(block, w)):
-            total = total + along(table, block.members[block.indptr[m]:block.indptr[m + 1]])
+            total = total + along(table, block.members[block.indptr[m] : block.indptr[m + 1]])
     return total
 
 
@@ -69,7 +73,9 @@ class SlaveTables:
 
     def __init__(self, group: Any, w: Mapping[str, np.ndarray]):
         if not callable(getattr(group, "energy", None)) or getattr(group, "ptr", None) is None:
-            raise NotApplicable(f"{type(group).__name__} has no ptr and energy(labels, w), so its slaves cannot be enumerated")
+            raise NotApplicable(
+                f"{type(group).__name__} has no ptr and energy(labels, w), so its slaves cannot be enumerated"
+            )
         self.group = group
         states = np.diff(group.ptr)
         member_owner = group.owner[group.ptr[:-1]] if len(states) else np.zeros(0, np.int64)
@@ -102,7 +108,9 @@ class SlaveTables:
             np.minimum.at(out, dual, np.broadcast_to(total[:, None], dual.shape))
         return out
 
-    def distribution(self, m: int, total: np.ndarray, temperature: float) -> tuple[float, np.ndarray]:
+    def distribution(
+        self, m: int, total: np.ndarray, temperature: float
+    ) -> tuple[float, np.ndarray]:
         """Soft minimum and probabilities (T_m,) of slave m; zeros where nothing is feasible."""
         low = total.min()
         if not np.isfinite(low):

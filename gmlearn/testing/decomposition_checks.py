@@ -12,7 +12,17 @@ from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.slaves import FreeGroup
 from gmlearn.testing.brute_force import energy_table
-from gmlearn.testing.kit import TOL, GroupCase, NotApplicable, cases_of, check_of, checks_for, expect, expect_close, outcome
+from gmlearn.testing.kit import (
+    TOL,
+    GroupCase,
+    NotApplicable,
+    cases_of,
+    check_of,
+    checks_for,
+    expect,
+    expect_close,
+    outcome,
+)
 from gmlearn.testing.models import marked_crf, random_labels, small_models
 from gmlearn.testing.slave_checks import Weights
 
@@ -50,7 +60,9 @@ def member_variables(group: Any, crf: CRF) -> np.ndarray:
 
 def slave_energies(slaves: Slaves, crf: CRF, x: np.ndarray, w: Weights) -> np.ndarray:
     """Clique energies of all slaves, one group after the other, at a labelling (V,)."""
-    members = [member_variables(g, crf) for g in slaves.groups]  # first: it says where this cannot be told
+    members = [
+        member_variables(g, crf) for g in slaves.groups
+    ]  # first: it says where this cannot be told
     parts = [g.energy(x[m], w) for g, m in zip(slaves.groups, members)]  # type: ignore[attr-defined]
     return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -63,15 +75,22 @@ def check_count(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generat
     for group in slaves.groups:
         for m in range(group.n):
             held = group.coords[group.owner == m]
-            expect((held >= 0) & (held < slaves.n_coords), f"a coordinate of {group} leaves 0..{slaves.n_coords - 1}")
-            expect(len(np.unique(held)) == len(held), f"slave {m} of {group} holds a coordinate twice")
+            expect(
+                (held >= 0) & (held < slaves.n_coords),
+                f"a coordinate of {group} leaves 0..{slaves.n_coords - 1}",
+            )
+            expect(
+                len(np.unique(held)) == len(held), f"slave {m} of {group} holds a coordinate twice"
+            )
             count[held] += 1
     expect_close(slaves.count, count, "count")
     expect((count > 0) | (slaves.unary(w) == 0), "a coordinate with a cost is held by no slave")
 
 
 @check_of(DECOMPOSITION)
-def check_slaves_sum_to_the_energy(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_slaves_sum_to_the_energy(
+    decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """On any labelling the slaves' clique energies and shares of the unary costs add up to E(x; w)."""
     slaves = decomposition.decompose(crf)
     unary, constant = slaves.unary(w), slaves.constant(w)
@@ -84,7 +103,9 @@ def check_slaves_sum_to_the_energy(decomposition: Any, crf: CRF, w: Weights, rng
 
 
 @check_of(DECOMPOSITION)
-def check_every_clique_in_one_slave(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_every_clique_in_one_slave(
+    decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """On the same hypergraph with a weight for each clique: raising one weight changes one slave, by that clique's energy."""
     marked = marked_crf(rng, crf)
     if not marked.blocks or not accepts(decomposition, marked):
@@ -98,24 +119,36 @@ def check_every_clique_in_one_slave(decomposition: Any, crf: CRF, w: Weights, rn
         paid = block.energy(block.gather(x), unit)[0]
         change = slave_energies(slaves, marked, x, unit) - slave_energies(slaves, marked, x, zero)
         holders = np.flatnonzero(change != 0)
-        expect(len(holders) == 1, f"the clique {block.members.tolist()} is in {len(holders)} slaves")
-        expect_close(change[holders[0]], paid, f"energy of the clique {block.members.tolist()} within its slave")
+        expect(
+            len(holders) == 1, f"the clique {block.members.tolist()} is in {len(holders)} slaves"
+        )
+        expect_close(
+            change[holders[0]],
+            paid,
+            f"energy of the clique {block.members.tolist()} within its slave",
+        )
 
 
 @check_of(DECOMPOSITION)
-def check_bound_below_the_minimum(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_bound_below_the_minimum(
+    decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """At any multipliers that sum to zero over the copies of a coordinate, the bound is not above the minimum."""
     dual = Dual(decomposition.decompose(crf), w)
     minimum = energy_table(crf, w).min()
     for size in (0.0, 0.1, 1.0, 10.0):
         lam = dual.centred(size * rng.normal(size=len(dual.coords)))
         bound = dual.round(lam).bound
-        expect(bound <= minimum + TOL * (1 + abs(minimum)),
-               f"bound {bound} above the minimum {minimum} at multipliers of size {size}")
+        expect(
+            bound <= minimum + TOL * (1 + abs(minimum)),
+            f"bound {bound} above the minimum {minimum} at multipliers of size {size}",
+        )
 
 
 @check_of(DECOMPOSITION)
-def check_agreement_is_optimal(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_agreement_is_optimal(
+    decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Where exact slaves agree, the labelling read off them has the energy of the bound."""
     slaves = decomposition.decompose(crf)
     dual = Dual(slaves, w)
@@ -123,16 +156,25 @@ def check_agreement_is_optimal(decomposition: Any, crf: CRF, w: Weights, rng: np
     for _ in range(10):
         found = dual.round(dual.centred(0.3 * rng.normal(size=len(dual.coords))))
         for x in slaves.proposals(found.results, found.mean):
-            expect(np.shape(x) == (crf.n_vars,) and np.all((x >= 0) & (x < crf.n_states)), f"proposal {x} is no labelling")
+            expect(
+                np.shape(x) == (crf.n_vars,) and np.all((x >= 0) & (x < crf.n_states)),
+                f"proposal {x} is no labelling",
+            )
             if slaves.exact and found.disagreement == 0.0:
                 agreed += 1
-                expect_close(crf.energy(x, w), found.bound, "energy of the labelling that all slaves agree on")
+                expect_close(
+                    crf.energy(x, w),
+                    found.bound,
+                    "energy of the labelling that all slaves agree on",
+                )
     if not agreed:
         raise NotApplicable("the slaves never agreed")
 
 
 @check_of(DECOMPOSITION)
-def check_power_is_granted(decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_power_is_granted(
+    decomposition: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Asked for slaves with a power, every group has it (or the decomposition says that it cannot)."""
     asked = 0
     for power in ("min_marginals", "log_partition"):
@@ -163,4 +205,8 @@ def _segments(group: Any, crf: CRF) -> list[str]:
     blocks = getattr(group, "blocks", None) or [getattr(group, "block", None)]
     if isinstance(group, FreeGroup):
         return []
-    return list(crf.layout.shapes) if blocks == [None] else sorted({name for b in blocks for name in b.segments()})
+    return (
+        list(crf.layout.shapes)
+        if blocks == [None]
+        else sorted({name for b in blocks for name in b.segments()})
+    )

@@ -9,7 +9,16 @@ from types import ModuleType
 from typing import Any
 
 from gmlearn.registry import KINDS, Entry, Registry, registry
-from gmlearn.testing.kit import NotApplicable, checks_for, checks_of, forget_examples, kind_of, known_failures, name_of, outcome
+from gmlearn.testing.kit import (
+    NotApplicable,
+    checks_for,
+    checks_of,
+    forget_examples,
+    kind_of,
+    known_failures,
+    name_of,
+    outcome,
+)
 
 Things = Any
 
@@ -24,7 +33,9 @@ def things_of(owner: str, kind: str | None = None) -> list[Any]:
     entries = _owner_entries(owner)
     if not entries:
         owners = sorted({e.owner for e in registry.entries()})
-        raise ValueError(f"owner: no plugin {owner!r} has registered anything; owners: {', '.join(owners)}")
+        raise ValueError(
+            f"owner: no plugin {owner!r} has registered anything; owners: {', '.join(owners)}"
+        )
     return [e.obj for e in entries if kind in (None, e.kind) and _has_checks(e.kind)]
 
 
@@ -53,8 +64,10 @@ def resolve(what: Things) -> list[Any]:
         return named
     known = sorted({e.name for e in registry.entries()} | {e.owner for e in registry.entries()})
     near = difflib.get_close_matches(what, known, n=3, cutoff=0.5)
-    raise ValueError(f"nothing is registered, and no plugin known, as {what!r}; "
-                     + (f"did you mean {', '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"))
+    raise ValueError(
+        f"nothing is registered, and no plugin known, as {what!r}; "
+        + (f"did you mean {', '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}")
+    )
 
 
 def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
@@ -90,8 +103,19 @@ def parametrize_with_checks(owner_or_names: Things) -> Callable:
     for thing in resolve(owner_or_names):
         for one in checks_for(thing):
             reason = known_failures(thing).get(one.name)
-            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError)]
-            parameters.append(pytest.param(thing, _skipping(one), id=f"{kind_of(thing)}-{name_of(thing)}-{one.name}", marks=marks))
+            marks = (
+                []
+                if reason is None
+                else [pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError)]
+            )
+            parameters.append(
+                pytest.param(
+                    thing,
+                    _skipping(one),
+                    id=f"{kind_of(thing)}-{name_of(thing)}-{one.name}",
+                    marks=marks,
+                )
+            )
     return pytest.mark.parametrize(("thing", "check"), parameters)
 
 

@@ -31,7 +31,9 @@ def _writes(thing: Any) -> bool:
 
 
 @check_of(FORMAT)
-def check_round_trip_keeps_energies(thing: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_round_trip_keeps_energies(
+    thing: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """What is written and read again has the same variables and the same energy at every labelling, inf included."""
     if not _writes(thing):
         raise NotApplicable("the format is only read")
@@ -40,11 +42,18 @@ def check_round_trip_keeps_energies(thing: Any, crf: CRF, w: Weights, rng: np.ra
             path = Path(folder) / f"model{extension}"
             thing.write(crf, path, w)
             again = thing.read(path)
-        expect(np.array_equal(again.n_states, crf.n_states), f"{extension}: states {again.n_states}, were {crf.n_states}")
+        expect(
+            np.array_equal(again.n_states, crf.n_states),
+            f"{extension}: states {again.n_states}, were {crf.n_states}",
+        )
         weights = w if again.layout.shapes else None
         for _ in range(10):
             x = random_labels(rng, crf)
-            expect_close(again.energy(x, weights), crf.energy(x, w), f"{extension}: energy at {x.tolist()} after a round trip")
+            expect_close(
+                again.energy(x, weights),
+                crf.energy(x, w),
+                f"{extension}: energy at {x.tolist()} after a round trip",
+            )
 
 
 @check_of(FORMAT, whole=True)
@@ -54,7 +63,10 @@ def check_bad_files_are_refused(thing: Any, rng: np.random.Generator) -> None:
     for extension in thing.extensions:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"model{extension}"
-            contents = {"an empty file": b"", "noise": rng.integers(0, 256, 200).astype(np.uint8).tobytes()}
+            contents = {
+                "an empty file": b"",
+                "noise": rng.integers(0, 256, 200).astype(np.uint8).tobytes(),
+            }
             if _writes(thing):
                 thing.write(crf, path, w)
                 whole = path.read_bytes()
@@ -78,16 +90,26 @@ def check_extensions(thing: Any, rng: np.random.Generator) -> None:
     """At least one extension, lower case, with the dot."""
     expect(len(thing.extensions) > 0, "no extensions")
     for extension in thing.extensions:
-        expect(extension == extension.lower() and extension.startswith(".") and len(extension) > 1,
-               f"extension {extension!r}, expected lower case with a dot")
+        expect(
+            extension == extension.lower() and extension.startswith(".") and len(extension) > 1,
+            f"extension {extension!r}, expected lower case with a dot",
+        )
 
 
 @check_of(EXPERIMENT, whole=True)
 def check_name_and_summary(thing: Any, rng: np.random.Generator) -> None:
     """A name that can be typed, a summary of one line, a function to call, and words on the data if it needs some."""
-    expect(re.fullmatch(r"[a-z0-9][a-z0-9_-]*", thing.name) is not None, f"name {thing.name!r}, expected a-z, 0-9, - and _")
+    expect(
+        re.fullmatch(r"[a-z0-9][a-z0-9_-]*", thing.name) is not None,
+        f"name {thing.name!r}, expected a-z, 0-9, - and _",
+    )
     summary = thing.summary
-    expect(isinstance(summary, str) and summary.strip() and "\n" not in summary, f"summary {summary!r}, expected one line")
+    expect(
+        isinstance(summary, str) and summary.strip() and "\n" not in summary,
+        f"summary {summary!r}, expected one line",
+    )
     expect(callable(thing.function), f"function {thing.function!r} cannot be called")
-    expect(thing.data is None or (isinstance(thing.data, str) and thing.data.strip()),
-           f"data {thing.data!r}, expected None or words")
+    expect(
+        thing.data is None or (isinstance(thing.data, str) and thing.data.strip()),
+        f"data {thing.data!r}, expected None or words",
+    )

@@ -84,7 +84,10 @@ class Check:
                 except Exception as error:  # a crash of the thing is a failure of the check
                     self._fail(thing, f"seed {seed}, example {number}{_short(thing, case)}", error)
         if not applied:
-            raise NotApplicable("; ".join(sorted(reasons)) or "there is nothing to check it on, see check_has_examples")
+            raise NotApplicable(
+                "; ".join(sorted(reasons))
+                or "there is nothing to check it on, see check_has_examples"
+            )
 
     def _cases(self, thing: Any, seed: int) -> Iterable[tuple]:
         if self.whole:
@@ -98,8 +101,12 @@ class Check:
             raise
 
     def _fail(self, thing: Any, where: str, error: Exception) -> None:
-        what = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        raise AssertionError(f"{self.name} failed for the {self.kind} {name_of(thing)!r} ({where}): {what}") from error
+        what = (
+            str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        )
+        raise AssertionError(
+            f"{self.name} failed for the {self.kind} {name_of(thing)!r} ({where}): {what}"
+        ) from error
 
     def __repr__(self) -> str:
         return self.name
@@ -110,7 +117,9 @@ def check_of(*kinds: str, needs: str | None = None, whole: bool = False) -> Call
 
     def register(function: Callable) -> Callable:
         for kind in kinds:
-            _CHECKS.setdefault(kind, []).append(Check(kind, function.__name__, function, needs, whole))
+            _CHECKS.setdefault(kind, []).append(
+                Check(kind, function.__name__, function, needs, whole)
+            )
         return function
 
     return register
@@ -138,8 +147,10 @@ def checks_for(thing: Any) -> list[Check]:
     found = checks_of(kind_of(thing))
     unknown = [name for name in known_failures(thing) if name not in {c.name for c in found}]
     if unknown:
-        raise ValueError(f"{name_of(thing)}.known_failures: no check is named {unknown[0]!r}; "
-                         f"checks: {', '.join(c.name for c in found)}")
+        raise ValueError(
+            f"{name_of(thing)}.known_failures: no check is named {unknown[0]!r}; "
+            f"checks: {', '.join(c.name for c in found)}"
+        )
     return [c for c in found if c.concerns(thing)]
 
 
@@ -147,8 +158,10 @@ def kind_of(thing: Any) -> str:
     """The kind of a thing, as its base class says."""
     kind = getattr(thing, "registry_kind", None)
     if kind not in _CHECKS:
-        raise TypeError(f"thing: expected an object or class derived from one of gmlearn's base classes "
-                        f"({', '.join(sorted(_CHECKS))}), got {thing!r}")
+        raise TypeError(
+            f"thing: expected an object or class derived from one of gmlearn's base classes "
+            f"({', '.join(sorted(_CHECKS))}), got {thing!r}"
+        )
     return kind
 
 
@@ -194,7 +207,9 @@ def check(thing: Any, weights: dict[str, Any] | None = None) -> None:
     from gmlearn.slaves.base import SlaveGroup
 
     if isinstance(thing, SlaveGroup):
-        thing = GroupCase(thing, {name: np.asarray(value, float) for name, value in (weights or {}).items()})
+        thing = GroupCase(
+            thing, {name: np.asarray(value, float) for name, value in (weights or {}).items()}
+        )
     for one in checks_for(thing):
         ok, message = outcome(one, thing)
         if not ok:
@@ -213,14 +228,20 @@ def outcome(one: Check, thing: Any, n_seeds: int | None = None) -> tuple[bool, s
     except AssertionError as error:
         return (False, str(error)) if reason is None else (True, f"known failure: {reason}")
     if reason is not None:
-        return False, f"{one.name} passes for {name_of(thing)!r}, but is listed in known_failures ({reason}); remove it there"
+        return (
+            False,
+            f"{one.name} passes for {name_of(thing)!r}, but is listed in known_failures ({reason}); remove it there",
+        )
     return True, ""
 
 
 @check_of("slave solver", "potential", "loss", "decomposition", "solver", "trainer", whole=True)
 def check_has_examples(thing: Any, rng: np.random.Generator) -> None:
     """There is something to check the thing on."""
-    expect(len(examples_of(thing)) > 0, "nothing to check it on: define examples(rng), see gmlearn.testing for what it returns")
+    expect(
+        len(examples_of(thing)) > 0,
+        "nothing to check it on: define examples(rng), see gmlearn.testing for what it returns",
+    )
 
 
 # ---------------------------------------------------------------------- how checks speak
@@ -239,8 +260,10 @@ def expect_close(found: Any, truth: Any, what: str, tol: float = TOL) -> None:
     wrong = np.flatnonzero(~np.isclose(found, truth, rtol=tol, atol=tol).ravel())
     if wrong.size:
         i = int(wrong[0])
-        raise AssertionError(f"{what}: {float(found.ravel()[i])!r}, expected {float(truth.ravel()[i])!r} "
-                             f"(entry {i}; {wrong.size} of {found.size} wrong)")
+        raise AssertionError(
+            f"{what}: {float(found.ravel()[i])!r}, expected {float(truth.ravel()[i])!r} "
+            f"(entry {i}; {wrong.size} of {found.size} wrong)"
+        )
 
 
 def expect_features(found: Any, truth: dict[str, Any], what: str) -> None:
@@ -258,6 +281,10 @@ def dot(features: dict[str, np.ndarray], w: dict[str, np.ndarray]) -> float:
 
 def _short(thing: Any, case: tuple) -> str:
     """The example, in a few words: the first argument that is not the thing itself."""
-    parts = [part for part in case if part is not thing and getattr(part, "registry_kind", "") not in ("loss", "decomposition")]
+    parts = [
+        part
+        for part in case
+        if part is not thing and getattr(part, "registry_kind", "") not in ("loss", "decomposition")
+    ]
     text = f": {parts[0]!r}" if parts else ""
     return text if len(text) < 160 else text[:157] + "..."

@@ -55,7 +55,9 @@ def _some(crf: CRF, rng: np.random.Generator) -> np.ndarray:
 
 
 @check_of(LOSS)
-def check_zero_at_the_truth(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_zero_at_the_truth(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """Delta(truth, truth) = 0."""
     expect_close(loss.value(crf, truth, truth, _all(crf)), 0.0, "Delta(truth, truth)")
 
@@ -66,11 +68,16 @@ def check_never_negative(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.
     for _ in range(20):
         x = random_labels(rng, crf)
         delta = loss.value(crf, x, truth, _all(crf))
-        expect(np.isfinite(delta) and delta >= -1e-12, f"Delta({x.tolist()}, {truth.tolist()}) = {delta}")
+        expect(
+            np.isfinite(delta) and delta >= -1e-12,
+            f"Delta({x.tolist()}, {truth.tolist()}) = {delta}",
+        )
 
 
 @check_of(LOSS)
-def check_augmented_energy_is_energy_minus_delta(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_augmented_energy_is_energy_minus_delta(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """augment(crf, truth) has the energy E(x) - Delta(x, truth) for every x; also where variables are hidden."""
     w = random_weights(rng, crf)
     for observed in (_all(crf), _some(crf, rng)):
@@ -80,28 +87,44 @@ def check_augmented_energy_is_energy_minus_delta(loss: Any, crf: CRF, truth: np.
         for _ in range(10):
             x = random_labels(rng, crf)
             expected = crf.energy(x, w) - loss.value(crf, x, truth, observed)
-            expect_close(augmented.energy(x, w), expected, f"augmented energy at {x.tolist()}, truth {truth.tolist()}")
+            expect_close(
+                augmented.energy(x, w),
+                expected,
+                f"augmented energy at {x.tolist()}, truth {truth.tolist()}",
+            )
 
 
 @check_of(LOSS)
-def check_the_model_is_untouched(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_the_model_is_untouched(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """augment makes another model; the given one, the truth and the mask stay as they are."""
     blocks, unary, constant, given = list(crf.blocks), crf.unary.copy(), crf.constant, truth.copy()
     loss.augment(crf, given, _all(crf))
     same = len(blocks) == len(crf.blocks) and all(a is b for a, b in zip(blocks, crf.blocks))
-    expect(same and np.array_equal(unary, crf.unary) and constant == crf.constant, "augment changed the given model")
+    expect(
+        same and np.array_equal(unary, crf.unary) and constant == crf.constant,
+        "augment changed the given model",
+    )
     expect(np.array_equal(given, truth), "augment wrote to the truth")
 
 
 @check_of(LOSS)
-def check_blocks_are_fixed(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_blocks_are_fixed(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """The loss brings no weights of its own."""
     augmented = loss.augment(crf, truth, _all(crf))
-    expect(augmented.layout == crf.layout, f"augmented model has weights {augmented.layout}, the model {crf.layout}")
+    expect(
+        augmented.layout == crf.layout,
+        f"augmented model has weights {augmented.layout}, the model {crf.layout}",
+    )
 
 
 @check_of(LOSS)
-def check_hidden_variables_are_ignored(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_hidden_variables_are_ignored(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """Neither the labels nor the recorded truth of hidden variables change Delta."""
     for _ in range(10):
         observed = _some(crf, rng)
@@ -118,10 +141,14 @@ def check_hidden_variables_are_ignored(loss: Any, crf: CRF, truth: np.ndarray, r
 
 
 @check_of(LOSS)
-def check_loss_augmented_minimum(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator) -> None:
+def check_loss_augmented_minimum(
+    loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
+) -> None:
     """min over x of E - Delta, which training minimises, is what enumeration of E and Delta says."""
     w = random_weights(rng, crf)
     energy = energy_table(crf, w)
-    delta = np.array([loss.value(crf, x, truth, _all(crf)) for x in joint_labels(crf.n_states)]).reshape(energy.shape)
+    delta = np.array(
+        [loss.value(crf, x, truth, _all(crf)) for x in joint_labels(crf.n_states)]
+    ).reshape(energy.shape)
     augmented = energy_table(loss.augment(crf, truth, _all(crf)), w)
     expect_close(augmented.min(), (energy - delta).min(), "minimum of the augmented energy")

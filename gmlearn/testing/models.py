@@ -21,7 +21,9 @@ def random_labels(rng: np.random.Generator, crf: CRF) -> np.ndarray:
 
 def random_weights(rng: np.random.Generator, crf_or_block: Any) -> dict[str, np.ndarray]:
     """Normal weights for all segments of a model or block."""
-    shapes = crf_or_block.layout.shapes if isinstance(crf_or_block, CRF) else crf_or_block.segments()
+    shapes = (
+        crf_or_block.layout.shapes if isinstance(crf_or_block, CRF) else crf_or_block.segments()
+    )
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
@@ -42,13 +44,22 @@ def _tables(rng: np.random.Generator, crf: CRF, scopes: np.ndarray, hard: float)
     tables = [rng.normal(size=tuple(crf.n_states[s])) for s in scopes]
     for table in tables:
         forbidden = rng.random(table.shape) < hard
-        forbidden[(0,) * table.ndim] = False  # all zeros stay allowed, so that the model is feasible
+        forbidden[(0,) * table.ndim] = (
+            False  # all zeros stay allowed, so that the model is feasible
+        )
         table[forbidden] = np.inf
     return Table(scopes, tables)
 
 
-def random_crf(rng: np.random.Generator, n_vars: int = 5, n_states: Any = (2, 3), density: float = 0.6, n_triples: int = 0,
-               hard: float = 0.0, learnt: bool = False) -> tuple[CRF, dict[str, np.ndarray]]:
+def random_crf(
+    rng: np.random.Generator,
+    n_vars: int = 5,
+    n_states: Any = (2, 3),
+    density: float = 0.6,
+    n_triples: int = 0,
+    hard: float = 0.0,
+    learnt: bool = False,
+) -> tuple[CRF, dict[str, np.ndarray]]:
     """A small random model and weights for it.
 
     Parameters
@@ -68,14 +79,22 @@ def random_crf(rng: np.random.Generator, n_vars: int = 5, n_states: Any = (2, 3)
     True
     """
     uniform = np.ndim(n_states) == 0
-    crf = _unary(rng, CRF(np.full(n_vars, n_states) if uniform else rng.choice(np.asarray(n_states), n_vars)))
+    crf = _unary(
+        rng, CRF(np.full(n_vars, n_states) if uniform else rng.choice(np.asarray(n_states), n_vars))
+    )
     edges = _some_edges(rng, n_vars, density)
     crf.add(_tables(rng, crf, edges, hard))
     if n_triples:
-        crf.add(_tables(rng, crf, np.array([rng.permutation(n_vars)[:3] for _ in range(n_triples)]), hard))
+        crf.add(
+            _tables(
+                rng, crf, np.array([rng.permutation(n_vars)[:3] for _ in range(n_triples)]), hard
+            )
+        )
     if learnt:
         if not uniform:
-            raise ValueError(f"learnt: needs one number of states for all variables, got n_states={n_states!r}")
+            raise ValueError(
+                f"learnt: needs one number of states for all variables, got n_states={n_states!r}"
+            )
         crf.add(Unary(rng.normal(size=(n_vars, 2)), "u"))
         crf.add(Potts(edges, rng.random(len(edges)), "smooth"))
         crf.add(Difference(edges[:2], "V"))
@@ -90,7 +109,10 @@ def small_models(rng: np.random.Generator) -> Iterator[Model]:
     yield ("hard constraints", *random_crf(rng, n_triples=1, hard=0.3))
     yield ("learnt", *random_crf(rng, n_states=3, learnt=True))
     yield ("tree", *_tree(rng))
-    yield ("grid", *_grid(rng, 3, lambda e: Truncated(e, 1.5, contrast=rng.random(len(e)), weight="t")))
+    yield (
+        "grid",
+        *_grid(rng, 3, lambda e: Truncated(e, 1.5, contrast=rng.random(len(e)), weight="t")),
+    )
     yield ("binary submodular grid", *_grid(rng, 2, lambda e: Potts(e, rng.random(len(e)))))
     yield ("free variables", _unary(rng, CRF([2, 3, 2])), {})
     yield ("no cliques", _unary(rng, CRF(3, 2)), {})
@@ -110,7 +132,9 @@ def _tree(rng: np.random.Generator) -> tuple[CRF, dict[str, np.ndarray]]:
     return crf, random_weights(rng, crf)
 
 
-def _grid(rng: np.random.Generator, n_labels: int, edge_block: Any) -> tuple[CRF, dict[str, np.ndarray]]:
+def _grid(
+    rng: np.random.Generator, n_labels: int, edge_block: Any
+) -> tuple[CRF, dict[str, np.ndarray]]:
     crf = _unary(rng, CRF(6, n_labels))
     block = crf.add(edge_block(grid_edges(2, 3)))
     return crf, {name: np.abs(rng.normal(size=shape)) for name, shape in block.segments().items()}
@@ -156,7 +180,7 @@ def marked_crf(rng: np.random.Generator, crf: CRF) -> CRF:
     marked = _unary(rng, CRF(crf.n_states))
     for block in crf.clique_blocks:
         for m in range(len(block)):
-            scope = block.members[block.indptr[m]:block.indptr[m + 1]]
+            scope = block.members[block.indptr[m] : block.indptr[m + 1]]
             table = rng.normal(size=tuple(crf.n_states[scope]))
             marked.add(MarkedClique(scope, table, f"clique {len(marked.blocks)}"))
     return marked

@@ -11,7 +11,15 @@ import numpy as np
 from gmlearn.potentials import Block, RaggedBlock, Table, Unary
 from gmlearn.registry import registry
 from gmlearn.testing.brute_force import clique_tables
-from gmlearn.testing.kit import NotApplicable, cases_of, check_of, dot, expect, expect_close, expect_features
+from gmlearn.testing.kit import (
+    NotApplicable,
+    cases_of,
+    check_of,
+    dot,
+    expect,
+    expect_close,
+    expect_features,
+)
 from gmlearn.testing.models import random_weights
 
 POTENTIAL = "potential"
@@ -30,7 +38,12 @@ def potential_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Bloc
         return
     own = getattr(thing, "examples", None)
     solvers = [] if callable(own) else registry.objects("slave solver")
-    borrowed = [(block, w) for solver in solvers for block, w in solver.examples(rng) if type(block) is thing]
+    borrowed = [
+        (block, w)
+        for solver in solvers
+        for block, w in solver.examples(rng)
+        if type(block) is thing
+    ]
     for block, w in [*_built_in_examples(thing, rng), *(own(rng) if callable(own) else borrowed)]:
         yield block, {name: np.asarray(value, float) for name, value in w.items()}
 
@@ -38,8 +51,13 @@ def potential_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Bloc
 def _built_in_examples(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Block, Weights]]:
     """What the slave solvers' examples leave out of the built-in potentials."""
     if thing is Unary:
-        blocks = [Unary(rng.normal(size=(3, 2)), "u"), Unary(rng.normal(size=(2, 3, 4)), "u", variables=[2, 0])]
-        yield from ((b, random_weights(rng, b)) for b in (block.bind(np.full(3, 3)) for block in blocks))
+        blocks = [
+            Unary(rng.normal(size=(3, 2)), "u"),
+            Unary(rng.normal(size=(2, 3, 4)), "u", variables=[2, 0]),
+        ]
+        yield from (
+            (b, random_weights(rng, b)) for b in (block.bind(np.full(3, 3)) for block in blocks)
+        )
     if thing is Table:
         pair = np.where(rng.random((2, 3, 2)) < 0.3, np.inf, rng.normal(size=(2, 3, 2)))
         yield Table([[1, 0], [1, 2]], pair).bind(np.array([2, 3, 2])), {}
@@ -53,24 +71,37 @@ def member_labels(block: Block, rng: np.random.Generator) -> np.ndarray:
 def labels_of(block: Block, x: np.ndarray, index: np.ndarray) -> np.ndarray:
     """The labels of the cliques at `index` out of labels `x` of the whole block."""
     flat, ptr = x.ravel(), block.indptr
-    parts = [flat[ptr[m]:ptr[m + 1]] for m in index]
-    return block.take(index).shape_members(np.concatenate(parts) if parts else np.zeros(0, np.int64))
+    parts = [flat[ptr[m] : ptr[m + 1]] for m in index]
+    return block.take(index).shape_members(
+        np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    )
 
 
 @check_of(POTENTIAL)
-def check_energy_is_const_plus_w_features(block: Block, w: Weights, rng: np.random.Generator) -> None:
+def check_energy_is_const_plus_w_features(
+    block: Block, w: Weights, rng: np.random.Generator
+) -> None:
     """energy(x, w) = energy(x, 0) + w . features(x), clique by clique."""
     zero = {name: np.zeros_like(value) for name, value in w.items()}
     for _ in range(5):
         x = member_labels(block, rng)
         const, energy = block.energy(x, zero), block.energy(x, w)
-        expect(np.shape(energy) == (len(block),), f"energy has shape {np.shape(energy)}, expected {(len(block),)}")
+        expect(
+            np.shape(energy) == (len(block),),
+            f"energy has shape {np.shape(energy)}, expected {(len(block),)}",
+        )
         for m in range(len(block)):
             one = block.take(np.array([m]))
             found = dot(one.features(labels_of(block, x, np.array([m]))), w)
-            expect_close(energy[m], const[m] + found, f"energy of clique {m} against const + w . features")
+            expect_close(
+                energy[m], const[m] + found, f"energy of clique {m} against const + w . features"
+            )
         if np.isfinite(const).all():
-            expect_close(energy.sum(), const.sum() + dot(block.features(x), w), "energy against const + w . features")
+            expect_close(
+                energy.sum(),
+                const.sum() + dot(block.features(x), w),
+                "energy against const + w . features",
+            )
 
 
 @check_of(POTENTIAL)
@@ -94,10 +125,18 @@ def check_energy_is_linear_in_w(block: Block, w: Weights, rng: np.random.Generat
 @check_of(POTENTIAL)
 def check_features_fit_segments(block: Block, w: Weights, rng: np.random.Generator) -> None:
     """features have the names and shapes of `segments`."""
-    shapes = {name: np.shape(value) for name, value in block.features(member_labels(block, rng)).items()}
-    expect(shapes == block.segments(), f"features have shapes {shapes}, segments() says {block.segments()}")
+    shapes = {
+        name: np.shape(value) for name, value in block.features(member_labels(block, rng)).items()
+    }
+    expect(
+        shapes == block.segments(),
+        f"features have shapes {shapes}, segments() says {block.segments()}",
+    )
     given = {name: np.shape(value) for name, value in w.items()}
-    expect(given == block.segments(), f"the example's weights have shapes {given}, segments() says {block.segments()}")
+    expect(
+        given == block.segments(),
+        f"the example's weights have shapes {given}, segments() says {block.segments()}",
+    )
 
 
 @check_of(POTENTIAL)
@@ -106,13 +145,17 @@ def check_weighted_features_are_linear(block: Block, w: Weights, rng: np.random.
     x, weight = member_labels(block, rng), rng.normal(size=len(block))
     total = {name: np.zeros(shape) for name, shape in block.segments().items()}
     for m in range(len(block)):
-        for name, value in block.take(np.array([m])).features(labels_of(block, x, np.array([m]))).items():
+        for name, value in (
+            block.take(np.array([m])).features(labels_of(block, x, np.array([m]))).items()
+        ):
             total[name] = total[name] + weight[m] * value
     expect_features(block.features(x, weight), total, "features(x, weight)")
 
 
 @check_of(POTENTIAL)
-def check_clique_features_sum_to_features(block: Block, w: Weights, rng: np.random.Generator) -> None:
+def check_clique_features_sum_to_features(
+    block: Block, w: Weights, rng: np.random.Generator
+) -> None:
     """clique_features, where known, has a leading M and adds up to features, in groups to features_by."""
     x = member_labels(block, rng)
     parts = block.clique_features(x)
@@ -121,9 +164,16 @@ def check_clique_features_sum_to_features(block: Block, w: Weights, rng: np.rand
     shapes = {name: np.shape(value) for name, value in parts.items()}
     expected = {name: (len(block), *shape) for name, shape in block.segments().items()}
     expect(shapes == expected, f"clique_features have shapes {shapes}, expected {expected}")
-    expect_features({name: value.sum(axis=0) for name, value in parts.items()}, block.features(x), "sum of clique_features")
+    expect_features(
+        {name: value.sum(axis=0) for name, value in parts.items()},
+        block.features(x),
+        "sum of clique_features",
+    )
     group = rng.integers(0, 3, len(block))
-    sums = {name: np.stack([value[group == g].sum(axis=0) for g in range(4)]) for name, value in parts.items()}
+    sums = {
+        name: np.stack([value[group == g].sum(axis=0) for g in range(4)])
+        for name, value in parts.items()
+    }
     expect_features(block.features_by(x, group, 4) or {}, sums, "features_by")
 
 
@@ -135,10 +185,16 @@ def check_infinity_is_exact(block: Block, w: Weights, rng: np.random.Generator) 
     tables = [clique_tables(block, weights) for weights in (w, zero, large)]
     for m, (table, const, scaled) in enumerate(zip(*tables)):
         expect(~np.isnan(table) & (table > -np.inf), f"clique {m} has an energy NaN or -inf")
-        expect(np.array_equal(np.isinf(table), np.isinf(const)) and np.array_equal(np.isinf(table), np.isinf(scaled)),
-               f"which labellings of clique {m} are forbidden depends on the weights")
+        expect(
+            np.array_equal(np.isinf(table), np.isinf(const))
+            and np.array_equal(np.isinf(table), np.isinf(scaled)),
+            f"which labellings of clique {m} are forbidden depends on the weights",
+        )
         top = np.abs(table[np.isfinite(table)]).max(initial=0.0)
-        expect(top < LARGEST, f"clique {m} has an energy of {top:g}: a hard constraint must be inf, not a large number")
+        expect(
+            top < LARGEST,
+            f"clique {m} has an energy of {top:g}: a hard constraint must be inf, not a large number",
+        )
 
 
 @check_of(POTENTIAL)
@@ -158,11 +214,22 @@ def check_take(block: Block, w: Weights, rng: np.random.Generator) -> None:
     """take(index), with repeats, in any order, or empty, is the same cliques."""
     x = member_labels(block, rng)
     energy, n = block.energy(x, w), len(block)
-    for index in (np.arange(n)[::-1], rng.integers(0, max(n, 1), 2 * n + 1) if n else np.zeros(0, np.int64), np.zeros(0, np.int64)):
+    for index in (
+        np.arange(n)[::-1],
+        rng.integers(0, max(n, 1), 2 * n + 1) if n else np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+    ):
         part = block.take(index)
         expect(len(part) == len(index), f"take of {len(index)} cliques has {len(part)}")
-        expect(len(part.member_states) == len(part.members), "take: states and members differ in length")
-        expect_close(part.energy(labels_of(block, x, index), w), energy[index], f"energy of take({index.tolist()})")
+        expect(
+            len(part.member_states) == len(part.members),
+            "take: states and members differ in length",
+        )
+        expect_close(
+            part.energy(labels_of(block, x, index), w),
+            energy[index],
+            f"energy of take({index.tolist()})",
+        )
 
 
 @check_of(POTENTIAL)
@@ -185,7 +252,11 @@ def check_pairwise_equals_table(block: Block, w: Weights, rng: np.random.Generat
     form = block.pairwise(w)
     for m, truth in enumerate(clique_tables(block, w)):
         a, b = np.indices(truth.shape)
-        expect_close(form.scale[m] * form.values[form.start[m] + a * form.stride[m] + b], truth, f"pairwise form of edge {m}")
+        expect_close(
+            form.scale[m] * form.values[form.start[m] + a * form.stride[m] + b],
+            truth,
+            f"pairwise form of edge {m}",
+        )
         by_kind = {1: (a != b).astype(float), 2: np.minimum(np.abs(a - b), form.cut)}.get(form.kind)
         if by_kind is not None:
             expect_close(form.scale[m] * by_kind, truth, f"edge {m} read as kind {form.kind}")

@@ -33,14 +33,19 @@ def slave_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Wei
         yield thing.group, thing.w
         return
     for block, w in [*thing.examples(rng), *_foreign_examples(thing, rng)]:
-        yield CliqueGroup(block, thing, block_offsets(block)), {name: np.asarray(value, float) for name, value in w.items()}
+        yield (
+            CliqueGroup(block, thing, block_offsets(block)),
+            {name: np.asarray(value, float) for name, value in w.items()},
+        )
 
 
 def _foreign_examples(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Weights]]:
     """Examples of the built-in solvers that this one does not refuse: what is not refused must be right."""
     for other in registry.objects("slave solver"):
         if type(other).__module__.startswith("gmlearn.") and type(other) is not type(thing):
-            yield from ((block, w) for block, w in other.examples(rng) if thing.refuses(block) is None)
+            yield from (
+                (block, w) for block, w in other.examples(rng) if thing.refuses(block) is None
+            )
 
 
 def block_offsets(block: Any) -> np.ndarray:
@@ -53,17 +58,24 @@ def block_offsets(block: Any) -> np.ndarray:
 def thetas(group: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """Dual costs as they occur: normal, all zero, with many ties, large."""
     size = len(group.coords)
-    return [rng.normal(size=size), np.zeros(size), rng.integers(-1, 2, size).astype(float), 100.0 * rng.normal(size=size)]
+    return [
+        rng.normal(size=size),
+        np.zeros(size),
+        rng.integers(-1, 2, size).astype(float),
+        100.0 * rng.normal(size=size),
+    ]
 
 
 def infinite_thetas(group: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """Normal dual costs with forbidden labels; in the last, one slave has a variable with no label left."""
     size = len(group.coords)
-    some = [np.where(rng.random(size) < share, np.inf, rng.normal(size=size)) for share in (0.2, 0.5)]
+    some = [
+        np.where(rng.random(size) < share, np.inf, rng.normal(size=size)) for share in (0.2, 0.5)
+    ]
     blocked = rng.normal(size=size)
     if getattr(group, "ptr", None) is not None and len(group.ptr) > 1:
         member = int(rng.integers(len(group.ptr) - 1))
-        blocked[group.ptr[member]:group.ptr[member + 1]] = np.inf
+        blocked[group.ptr[member] : group.ptr[member + 1]] = np.inf
     return [*some, blocked]
 
 
@@ -81,27 +93,44 @@ def check_accepts_its_examples(solver: Any, rng: np.random.Generator) -> None:
     examples = solver.examples(rng)
     expect(len(examples), "examples(rng) is empty: there is nothing to check the solver on")
     for block, w in examples:
-        expect(block.states is not None, f"the example {block} is not bound; use block.bind(n_states)")
+        expect(
+            block.states is not None, f"the example {block} is not bound; use block.bind(n_states)"
+        )
         reason = solver.refuses(block)
         expect(reason is None, f"refuses its own example {block}: {reason}")
         shapes = {name: np.shape(value) for name, value in w.items()}
-        expect(shapes == block.segments(), f"weights of {block} have shapes {shapes}, its segments are {block.segments()}")
+        expect(
+            shapes == block.segments(),
+            f"weights of {block} have shapes {shapes}, its segments are {block.segments()}",
+        )
         cost = solver.cost(block)
-        expect(np.isfinite(cost) and cost >= 0, f"cost({block}) is {cost!r}, expected a finite number >= 0")
+        expect(
+            np.isfinite(cost) and cost >= 0,
+            f"cost({block}) is {cost!r}, expected a finite number >= 0",
+        )
 
 
 @check_of(*SLAVES)
 def check_layout(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """coords and owner have one length, owner ascends within 0..n-1, no slave holds a coordinate twice; results fit them."""
     coords, owner = np.asarray(group.coords), np.asarray(group.owner)
-    expect(coords.shape == owner.shape and coords.ndim == 1, f"coords {coords.shape} and owner {owner.shape} differ")
+    expect(
+        coords.shape == owner.shape and coords.ndim == 1,
+        f"coords {coords.shape} and owner {owner.shape} differ",
+    )
     expect(np.diff(owner) >= 0, "owner does not ascend")
     expect((owner >= 0) & (owner < max(group.n, 1)), f"owner leaves 0..{group.n - 1}")
     held = np.stack([owner, coords], axis=1)
     expect(len(np.unique(held, axis=0)) == len(held), "a slave holds a coordinate twice")
     result = solve(group, rng.normal(size=len(coords)), w)
-    expect(np.shape(result.ind) == coords.shape, f"ind has shape {np.shape(result.ind)}, expected {coords.shape}")
-    expect(np.shape(result.value) == (group.n,), f"value has shape {np.shape(result.value)}, expected {(group.n,)}")
+    expect(
+        np.shape(result.ind) == coords.shape,
+        f"ind has shape {np.shape(result.ind)}, expected {coords.shape}",
+    )
+    expect(
+        np.shape(result.value) == (group.n,),
+        f"value has shape {np.shape(result.value)}, expected {(group.n,)}",
+    )
 
 
 # ---------------------------------------------------------------------- minima
@@ -120,8 +149,13 @@ def _compare_minima(group: Any, value: np.ndarray, truth: np.ndarray, what: str)
         expect_close(value, truth, what)
         return
     expect(~np.isnan(value), f"{what}: NaN")
-    above = np.flatnonzero(value > truth + TOL * (1 + np.abs(np.where(np.isfinite(truth), truth, 0))))
-    expect(len(above) == 0, f"{what}: a bound lies above the minimum, {value[above[:1]]} > {truth[above[:1]]}")
+    above = np.flatnonzero(
+        value > truth + TOL * (1 + np.abs(np.where(np.isfinite(truth), truth, 0)))
+    )
+    expect(
+        len(above) == 0,
+        f"{what}: a bound lies above the minimum, {value[above[:1]]} > {truth[above[:1]]}",
+    )
 
 
 @check_of(*SLAVES)
@@ -131,7 +165,12 @@ def check_ties_and_zeros(group: Any, w: Weights, rng: np.random.Generator) -> No
         tables = SlaveTables(group, weights)
         for number, theta in enumerate(thetas(group, rng)):
             truth = tables.minima(theta)
-            _compare_minima(group, solve(group, theta, weights).value, truth, f"value at theta {number} (1 = zeros, 2 = ties)")
+            _compare_minima(
+                group,
+                solve(group, theta, weights).value,
+                truth,
+                f"value at theta {number} (1 = zeros, 2 = ties)",
+            )
 
 
 @check_of(*SLAVES)
@@ -144,18 +183,27 @@ def check_infinity_stays_exact(group: Any, w: Weights, rng: np.random.Generator)
         expect(np.isfinite(result.ind), "ind: not finite where theta has inf")
         _compare_minima(group, result.value, truth, "value where theta has inf")
         taken = np.isinf(theta) & (result.ind > TOL) & np.isfinite(truth)[group.owner]
-        expect(~taken, f"a forbidden label is taken by slave {group.owner[taken][:1]} although it need not")
+        expect(
+            ~taken,
+            f"a forbidden label is taken by slave {group.owner[taken][:1]} although it need not",
+        )
 
 
 @check_of(*SLAVES)
 def check_values_are_energies(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """At the returned labels theta + h is the returned value, and the indicators are those of the labels."""
-    if not group.exact or not callable(getattr(group, "energy", None)) or getattr(group, "ptr", None) is None:
+    if (
+        not group.exact
+        or not callable(getattr(group, "energy", None))
+        or getattr(group, "ptr", None) is None
+    ):
         raise NotApplicable("a relaxation, or a group without ptr and energy(labels, w)")
     for theta in thetas(group, rng):
         result = solve(group, theta, w)
         labels = np.asarray(result.labels).ravel()
-        expect((labels >= 0) & (labels < np.diff(group.ptr)), f"labels out of range: {labels.tolist()}")
+        expect(
+            (labels >= 0) & (labels < np.diff(group.ptr)), f"labels out of range: {labels.tolist()}"
+        )
         ind = np.zeros(len(theta))
         ind[group.ptr[:-1] + labels] = 1.0
         expect_close(result.ind, ind, "ind against labels")
@@ -168,11 +216,18 @@ def check_indicators_are_zero_one(group: Any, w: Weights, rng: np.random.Generat
     """Of an exact slave: 0 or 1, and one label for each member. Of a relaxation: between 0 and 1."""
     for theta in thetas(group, rng):
         ind = solve(group, theta, w).ind
-        expect((ind >= -TOL) & (ind <= 1 + TOL), f"ind leaves [0, 1]: {ind.min(initial=0)}..{ind.max(initial=0)}")
+        expect(
+            (ind >= -TOL) & (ind <= 1 + TOL),
+            f"ind leaves [0, 1]: {ind.min(initial=0)}..{ind.max(initial=0)}",
+        )
         if group.exact:
             expect((ind == 0) | (ind == 1), "ind of an exact slave is neither 0 nor 1")
         if getattr(group, "ptr", None) is not None and len(ind):
-            expect_close(np.add.reduceat(ind, group.ptr[:-1]), np.ones(len(group.ptr) - 1), "labels per member")
+            expect_close(
+                np.add.reduceat(ind, group.ptr[:-1]),
+                np.ones(len(group.ptr) - 1),
+                "labels per member",
+            )
 
 
 # ---------------------------------------------------------------------- slopes
@@ -188,14 +243,19 @@ def check_indicators_are_supergradients(group: Any, w: Weights, rng: np.random.G
         for size in (0.05, 1.0, 10.0):
             move = size * rng.normal(size=theta.shape)
             limit = result.value + np.bincount(group.owner, result.ind * move, group.n)
-            _expect_below(solve(group, theta + move, w).value, limit, f"value after a move of size {size}")
+            _expect_below(
+                solve(group, theta + move, w).value, limit, f"value after a move of size {size}"
+            )
 
 
 @check_of(*SLAVES)
 def check_features_are_supergradients(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """Minima are concave in w: sum of values(w + move) <= sum of values(w) + features . move. Training relies on it."""
     if not w:
-        expect(not group.features(solve(group, np.zeros(len(group.coords)), w)), "features without any weights")
+        expect(
+            not group.features(solve(group, np.zeros(len(group.coords)), w)),
+            "features without any weights",
+        )
         raise NotApplicable("the potential has no weights")
     for theta in thetas(group, rng):
         result = solve(group, theta, w)
@@ -205,13 +265,20 @@ def check_features_are_supergradients(group: Any, w: Weights, rng: np.random.Gen
         for size in (0.05, 1.0, 10.0):
             move = {name: size * rng.normal(size=value.shape) for name, value in w.items()}
             other = solve(group, theta, {name: w[name] + move[name] for name in w}).value.sum()
-            _expect_below(other, result.value.sum() + dot(features, move), f"value after moving w by {size}")
+            _expect_below(
+                other, result.value.sum() + dot(features, move), f"value after moving w by {size}"
+            )
 
 
 def _expect_below(found: Any, limit: Any, what: str) -> None:
     found, limit = np.atleast_1d(found), np.atleast_1d(limit)
-    above = np.flatnonzero(found > limit + TOL * (1 + np.abs(np.where(np.isfinite(limit), limit, 0))))
-    expect(len(above) == 0, f"{what} lies above the supporting plane: {found[above[:1]]} > {limit[above[:1]]}")
+    above = np.flatnonzero(
+        found > limit + TOL * (1 + np.abs(np.where(np.isfinite(limit), limit, 0)))
+    )
+    expect(
+        len(above) == 0,
+        f"{what} lies above the supporting plane: {found[above[:1]]} > {limit[above[:1]]}",
+    )
 
 
 @check_of(*SLAVES)
@@ -220,15 +287,25 @@ def check_slave_features_sum_to_features(group: Any, w: Weights, rng: np.random.
     result = solve(group, rng.normal(size=len(group.coords)), w)
     total = group.features(result)
     shapes = {name: np.shape(value) for name, value in total.items()}
-    expect(all(shapes[name] == w[name].shape for name in shapes if name in w) and set(shapes) <= set(w),
-           f"features have shapes {shapes}, the weights { {name: v.shape for name, v in w.items()} }")
+    expect(
+        all(shapes[name] == w[name].shape for name in shapes if name in w)
+        and set(shapes) <= set(w),
+        f"features have shapes {shapes}, the weights { {name: v.shape for name, v in w.items()} }",
+    )
     parts = group.slave_features(result)
     if parts is None:
         raise NotApplicable("only the sum of the features is known")
     for name, value in parts.items():
-        expect(np.shape(value) == (group.n, *w[name].shape), f"slave_features[{name!r}] has shape {np.shape(value)}")
+        expect(
+            np.shape(value) == (group.n, *w[name].shape),
+            f"slave_features[{name!r}] has shape {np.shape(value)}",
+        )
     zeros = {name: np.zeros(value.shape) for name, value in w.items()}
-    expect_features({name: value.sum(axis=0) for name, value in parts.items()}, {**zeros, **total}, "sum of slave_features")
+    expect_features(
+        {name: value.sum(axis=0) for name, value in parts.items()},
+        {**zeros, **total},
+        "sum of slave_features",
+    )
 
 
 # ---------------------------------------------------------------------- manners
@@ -246,7 +323,9 @@ def check_theta_is_untouched(group: Any, w: Weights, rng: np.random.Generator) -
         if group.has("log_partition") and np.isfinite(theta).all():
             group.log_partition(given, prepared, 1.0)
         expect(np.array_equal(given, theta), "theta was written to")
-        expect(all(np.array_equal(weights[name], w[name]) for name in w), "the weights were written to")
+        expect(
+            all(np.array_equal(weights[name], w[name]) for name in w), "the weights were written to"
+        )
 
 
 @check_of(*SLAVES)
@@ -256,9 +335,15 @@ def check_repeatable(group: Any, w: Weights, rng: np.random.Generator) -> None:
         first = solve(group, theta, w)
         value, ind = np.array(first.value), np.array(first.ind)
         solve(group, theta + 10.0 * rng.normal(size=len(theta)), w)
-        expect(np.array_equal(first.ind, ind) and np.array_equal(first.value, value), "a later call wrote into an earlier result")
+        expect(
+            np.array_equal(first.ind, ind) and np.array_equal(first.value, value),
+            "a later call wrote into an earlier result",
+        )
         again = solve(group, theta, w)
-        expect(np.array_equal(again.value, value) and np.array_equal(again.ind, ind), "a second call answers differently")
+        expect(
+            np.array_equal(again.value, value) and np.array_equal(again.ind, ind),
+            "a second call answers differently",
+        )
 
 
 @check_of(*SLAVES)
@@ -269,9 +354,14 @@ def check_batch_equals_one_by_one(group: Any, w: Weights, rng: np.random.Generat
         for index in [*np.arange(group.n)[:, None], np.arange(0, group.n, 2), np.arange(group.n)]:
             part, mine = group.take(index), np.isin(group.owner, index)
             expect(part.n == len(index), f"take of {len(index)} slaves has {part.n}")
-            expect(np.array_equal(part.coords, group.coords[mine]), f"take({index.tolist()}) has other coords")
+            expect(
+                np.array_equal(part.coords, group.coords[mine]),
+                f"take({index.tolist()}) has other coords",
+            )
             result = solve(part, theta[mine], w)
-            expect_close(result.value, whole.value[index], f"value of slaves {index.tolist()} alone")
+            expect_close(
+                result.value, whole.value[index], f"value of slaves {index.tolist()} alone"
+            )
             expect_close(result.ind, whole.ind[mine], f"ind of slaves {index.tolist()} alone")
 
 
@@ -280,7 +370,9 @@ def check_empty_batch(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """No slaves: empty answers of the right shapes, zero features."""
     empty = group.take(np.zeros(0, np.int64))
     result = solve(empty, np.zeros(0), w)
-    expect(np.shape(result.value) == (0,) and np.shape(result.ind) == (0,),
-           f"value {np.shape(result.value)} and ind {np.shape(result.ind)} of an empty group, expected (0,)")
+    expect(
+        np.shape(result.value) == (0,) and np.shape(result.ind) == (0,),
+        f"value {np.shape(result.value)} and ind {np.shape(result.ind)} of an empty group, expected (0,)",
+    )
     for name, value in empty.features(result).items():
         expect(np.all(np.asarray(value) == 0), f"features[{name!r}] of an empty group are not zero")

@@ -28,10 +28,15 @@ def check_member_marginals(group: Any, w: Weights, rng: np.random.Generator) -> 
     sizes = np.diff(group.block.indptr)
     for theta in [*thetas(group, rng), *infinite_thetas(group, rng)]:
         member = rng.integers(0, sizes) if len(sizes) else np.zeros(0, np.int64)
-        whole, found = group.min_marginals(theta, group.prepare(w)), group.member_marginals(theta, group.prepare(w), member)
+        whole, found = (
+            group.min_marginals(theta, group.prepare(w)),
+            group.member_marginals(theta, group.prepare(w), member),
+        )
         for m, place in enumerate(group.block.indptr[:-1] + member):
-            own = whole[group.ptr[place]:group.ptr[place + 1]]
-            expect_close(found[m, :len(own)], own, f"min-marginals of member {member[m]} of clique {m}")
+            own = whole[group.ptr[place] : group.ptr[place + 1]]
+            expect_close(
+                found[m, : len(own)], own, f"min-marginals of member {member[m]} of clique {m}"
+            )
 
 
 @check_of(*SLAVES, needs="log_partition")
@@ -58,7 +63,9 @@ def check_log_partition_with_infinity(group: Any, w: Weights, rng: np.random.Gen
         soft, marginals, _ = _enumerated(tables, theta, w, 1.0)
         expect(~np.isnan(found.value), "soft minimum: NaN where theta has inf")
         possible = np.isfinite(soft)
-        expect_close(np.isinf(found.value), ~possible, "soft minimum is inf where nothing is feasible")
+        expect_close(
+            np.isinf(found.value), ~possible, "soft minimum is inf where nothing is feasible"
+        )
         if getattr(owner, "soft_exact", True):
             mine = possible[group.owner]
             expect_close(found.value, soft, "soft minimum where theta has inf")
@@ -79,7 +86,9 @@ def check_soft_batch_equals_one_by_one(group: Any, w: Weights, rng: np.random.Ge
         expect_close(one.marginals, whole.marginals[mine], f"marginals of slave {m} alone")
 
 
-def _enumerated(tables: SlaveTables, theta: np.ndarray, w: Weights, temperature: float) -> tuple[np.ndarray, np.ndarray, Any]:
+def _enumerated(
+    tables: SlaveTables, theta: np.ndarray, w: Weights, temperature: float
+) -> tuple[np.ndarray, np.ndarray, Any]:
     """Soft minima (M,), marginals (D,), and the joint probabilities of each slave."""
     totals, soft, marginals, joint = tables.totals(theta), [], np.zeros(len(theta)), []
     for m, total in enumerate(totals):
@@ -90,7 +99,9 @@ def _enumerated(tables: SlaveTables, theta: np.ndarray, w: Weights, temperature:
     return np.array(soft), marginals, joint
 
 
-def _expected_features(tables: SlaveTables, joint: list[np.ndarray], w: Weights) -> dict[str, np.ndarray]:
+def _expected_features(
+    tables: SlaveTables, joint: list[np.ndarray], w: Weights
+) -> dict[str, np.ndarray]:
     """Energies are const + w . features, so differences of the expected energy in each weight are the expected features."""
     expected = {name: np.zeros(value.shape) for name, value in w.items()}
     zero = SlaveTables(tables.group, expected)
@@ -105,17 +116,28 @@ def _expected_features(tables: SlaveTables, joint: list[np.ndarray], w: Weights)
     return expected
 
 
-def _compare_soft(tables: SlaveTables, theta: np.ndarray, w: Weights, temperature: float, found: Any) -> None:
+def _compare_soft(
+    tables: SlaveTables, theta: np.ndarray, w: Weights, temperature: float, found: Any
+) -> None:
     soft, marginals, joint = _enumerated(tables, theta, w, temperature)
     expect_close(found.value, soft, f"soft minimum at temperature {temperature}")
     possible = np.isfinite(soft)[tables.group.owner]
-    expect_close(found.marginals[possible], marginals[possible], f"marginals at temperature {temperature}")
+    expect_close(
+        found.marginals[possible], marginals[possible], f"marginals at temperature {temperature}"
+    )
     if np.isfinite(soft).all():
-        expect_features(found.features, _expected_features(tables, joint, w), f"expected features at temperature {temperature}")
+        expect_features(
+            found.features,
+            _expected_features(tables, joint, w),
+            f"expected features at temperature {temperature}",
+        )
 
 
 def _soft_bound(tables: SlaveTables, theta: np.ndarray, temperature: float, found: Any) -> None:
     soft, _, _ = _enumerated(tables, theta, {}, temperature)
     expect(~np.isnan(found.value), "soft minimum: NaN")
-    expect(found.value <= soft + TOL * (1 + np.abs(soft)), f"a bound lies above the soft minimum: {found.value} > {soft}")
+    expect(
+        found.value <= soft + TOL * (1 + np.abs(soft)),
+        f"a bound lies above the soft minimum: {found.value} > {soft}",
+    )
     expect((found.marginals >= -TOL) & (found.marginals <= 1 + TOL), "marginals leave [0, 1]")

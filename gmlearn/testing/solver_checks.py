@@ -31,7 +31,10 @@ def solver_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, CR
     """(solver, crf, w) for those of the kit's models, and the solver's own ``examples(rng)``, that it does not refuse."""
     reasons = []
     own = thing.examples(rng) if callable(getattr(thing, "examples", None)) else []
-    models = [*((crf, crf.check_weights(w)) for crf, w in own), *((crf, w) for _, crf, w in small_models(rng))]
+    models = [
+        *((crf, crf.check_weights(w)) for crf, w in own),
+        *((crf, w) for _, crf, w in small_models(rng)),
+    ]
     accepted = 0
     for crf, w in models:
         reason = thing.refuses(crf)
@@ -55,31 +58,49 @@ def solve(crf: CRF, w: Weights, solver: Any, **options: Any) -> Result:
 def _valid(result: Result, crf: CRF, w: Weights, minimum: float) -> None:
     """What holds of every result."""
     slack = SLACK * (1 + abs(minimum)) if np.isfinite(minimum) else 0.0
-    expect(np.shape(result.labels) == (crf.n_vars,), f"labels have shape {np.shape(result.labels)}, expected {(crf.n_vars,)}")
+    expect(
+        np.shape(result.labels) == (crf.n_vars,),
+        f"labels have shape {np.shape(result.labels)}, expected {(crf.n_vars,)}",
+    )
     expect_close(result.energy, crf.energy(result.labels, w), "energy against crf.energy(labels)")
     expect(not np.isnan(result.bound), "the bound is NaN")
     expect(result.bound <= minimum + slack, f"bound {result.bound!r} above the minimum {minimum!r}")
-    expect(result.energy >= minimum - slack, f"energy {result.energy!r} below the minimum {minimum!r}")
-    expect(result.gap >= 0 and result.gap == (0 if result.energy == result.bound else result.energy - result.bound),
-           f"gap {result.gap!r} of energy {result.energy!r} and bound {result.bound!r}")
+    expect(
+        result.energy >= minimum - slack, f"energy {result.energy!r} below the minimum {minimum!r}"
+    )
+    expect(
+        result.gap >= 0
+        and result.gap == (0 if result.energy == result.bound else result.energy - result.bound),
+        f"gap {result.gap!r} of energy {result.energy!r} and bound {result.bound!r}",
+    )
 
 
 @check_of(SOLVER)
 def check_bound_minimum_energy(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
     """bound <= minimum <= energy = crf.energy(labels)."""
-    _valid(solve(crf, w, solver, max_iter=ROUNDS, time_limit=SECONDS), crf, w, brute_force(crf, w)[1])
+    _valid(
+        solve(crf, w, solver, max_iter=ROUNDS, time_limit=SECONDS), crf, w, brute_force(crf, w)[1]
+    )
 
 
 @check_of(SOLVER)
-def check_history_never_above_the_minimum(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_history_never_above_the_minimum(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """In every round bound <= minimum <= energy; bounds never fall, energies never rise, time and rounds never go back."""
     history = solve(crf, w, solver, max_iter=ROUNDS, time_limit=SECONDS).history
     minimum = brute_force(crf, w)[1]
     slack = SLACK * (1 + abs(minimum))
     expect(len(history) > 0, "the history is empty")
     bounds, energies = np.array(history.bound), np.array(history.energy)
-    expect(bounds <= minimum + slack, f"a bound of the history, {bounds.max()!r}, lies above the minimum {minimum!r}")
-    expect(energies >= minimum - slack, f"an energy of the history, {energies.min()!r}, lies below the minimum {minimum!r}")
+    expect(
+        bounds <= minimum + slack,
+        f"a bound of the history, {bounds.max()!r}, lies above the minimum {minimum!r}",
+    )
+    expect(
+        energies >= minimum - slack,
+        f"an energy of the history, {energies.min()!r}, lies below the minimum {minimum!r}",
+    )
     expect(bounds[1:] >= bounds[:-1], "bounds of the history fall")
     expect(energies[1:] <= energies[:-1], "energies of the history rise")
     expect(np.diff(history.seconds) >= 0, "seconds of the history go back")
@@ -87,16 +108,24 @@ def check_history_never_above_the_minimum(solver: Any, crf: CRF, w: Weights, rng
 
 
 @check_of(SOLVER)
-def check_optimal_means_optimal(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_optimal_means_optimal(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Status optimal: the gap is closed, and the energy is the minimum. A closed gap is called optimal."""
     tol = 1e-6
     result = solve(crf, w, solver, max_iter=ROUNDS, time_limit=SECONDS, tol=tol)
     minimum = brute_force(crf, w)[1]
     if result.status is Status.OPTIMAL:
-        expect(result.gap <= tol + 1e-9 * abs(result.energy), f"status optimal with a gap of {result.gap}")
+        expect(
+            result.gap <= tol + 1e-9 * abs(result.energy),
+            f"status optimal with a gap of {result.gap}",
+        )
         expect_close(result.energy, minimum, "energy of an optimal result", tol=1e-5)
     expect(result.status is not Status.INFEASIBLE, "a feasible model is called infeasible")
-    expect(result.gap > tol or result.status is Status.OPTIMAL, f"gap {result.gap}, but status {result.status.value!r}")
+    expect(
+        result.gap > tol or result.status is Status.OPTIMAL,
+        f"gap {result.gap}, but status {result.status.value!r}",
+    )
 
 
 @check_of(SOLVER, whole=True)
@@ -111,22 +140,35 @@ def check_infeasible_models_are_told(solver: Any, rng: np.random.Generator) -> N
         expect(result.energy == np.inf, f"{name}: energy {result.energy}, expected inf")
         expect(result.status is not Status.OPTIMAL, f"{name}: status optimal")
         expect(not np.isnan(result.bound), f"{name}: the bound is NaN")
-        expect((result.status is Status.INFEASIBLE) == (result.bound == np.inf),
-               f"{name}: status {result.status.value!r} with bound {result.bound}")
+        expect(
+            (result.status is Status.INFEASIBLE) == (result.bound == np.inf),
+            f"{name}: status {result.status.value!r} with bound {result.bound}",
+        )
         if number == 0 and solver.bounds:
-            expect(result.status is Status.INFEASIBLE, f"{name}: status {result.status.value!r}, expected 'infeasible'")
+            expect(
+                result.status is Status.INFEASIBLE,
+                f"{name}: status {result.status.value!r}, expected 'infeasible'",
+            )
     if not taken:
         raise NotApplicable("refuses the infeasible models")
 
 
 @check_of(SOLVER)
-def check_same_seed_same_answer(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_same_seed_same_answer(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Two runs with one seed and no clock give the same labels, energy, bound and rounds."""
     first, again = (solve(crf, w, solver, max_iter=5, seed=7) for _ in range(2))
-    expect(np.array_equal(first.labels, again.labels), f"labels {first.labels.tolist()} and then {again.labels.tolist()}")
-    expect((first.energy, first.bound, first.iterations) == (again.energy, again.bound, again.iterations),
-           f"(energy, bound, rounds) {first.energy, first.bound, first.iterations} and then "
-           f"{again.energy, again.bound, again.iterations}")
+    expect(
+        np.array_equal(first.labels, again.labels),
+        f"labels {first.labels.tolist()} and then {again.labels.tolist()}",
+    )
+    expect(
+        (first.energy, first.bound, first.iterations)
+        == (again.energy, again.bound, again.iterations),
+        f"(energy, bound, rounds) {first.energy, first.bound, first.iterations} and then "
+        f"{again.energy, again.bound, again.iterations}",
+    )
 
 
 @check_of(SOLVER)
@@ -135,7 +177,9 @@ def check_max_iter_is_kept(solver: Any, crf: CRF, w: Weights, rng: np.random.Gen
     minimum = brute_force(crf, w)[1]
     for max_iter in (1, 3):
         result = solve(crf, w, solver, max_iter=max_iter, time_limit=SECONDS)
-        expect(result.iterations <= max_iter, f"{result.iterations} rounds with max_iter={max_iter}")
+        expect(
+            result.iterations <= max_iter, f"{result.iterations} rounds with max_iter={max_iter}"
+        )
         _valid(result, crf, w, minimum)
 
 
@@ -151,17 +195,29 @@ def check_no_time_no_work(solver: Any, crf: CRF, w: Weights, rng: np.random.Gene
 
 
 @check_of(SOLVER)
-def check_the_model_is_untouched(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_the_model_is_untouched(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Solving changes neither the model nor the weights."""
-    unary, blocks, weights = crf.unary.copy(), list(crf.blocks), {name: np.array(value) for name, value in w.items()}
+    unary, blocks, weights = (
+        crf.unary.copy(),
+        list(crf.blocks),
+        {name: np.array(value) for name, value in w.items()},
+    )
     solve(crf, w, solver, max_iter=3, time_limit=SECONDS)
-    expect(np.array_equal(unary, crf.unary) and len(blocks) == len(crf.blocks) and all(
-        a is b for a, b in zip(blocks, crf.blocks)), "the model was changed")
+    expect(
+        np.array_equal(unary, crf.unary)
+        and len(blocks) == len(crf.blocks)
+        and all(a is b for a, b in zip(blocks, crf.blocks)),
+        "the model was changed",
+    )
     expect(all(np.array_equal(weights[name], w[name]) for name in w), "the weights were written to")
 
 
 @check_of(SOLVER)
-def check_initial_labels_are_not_made_worse(solver: Any, crf: CRF, w: Weights, rng: np.random.Generator) -> None:
+def check_initial_labels_are_not_made_worse(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
     """Started from the minimiser, no solver ends above the minimum."""
     labels, minimum = brute_force(crf, w)
     result = solve(crf, w, solver, initial=labels, max_iter=2, time_limit=SECONDS)

@@ -29,7 +29,7 @@ def row_order(start, cost):
     """The places of every row's entries from the cheapest to the dearest, counted from the row's start."""
     order = np.empty(cost.shape[0], np.int64)
     for p in range(start.shape[0] - 1):
-        order[start[p]:start[p + 1]] = np.argsort(cost[start[p]:start[p + 1]], kind="mergesort")
+        order[start[p] : start[p + 1]] = np.argsort(cost[start[p] : start[p + 1]], kind="mergesort")
     return order
 
 
@@ -102,8 +102,8 @@ def row_prefixes(start, exemplar, cost, alone):
     new_cost = np.empty(new_start[n], np.float64)
     for p in range(n):
         a, b, j = new_start[p], new_start[p + 1], start[p]
-        new_exemplar[a:b] = exemplar[j:j + b - a]
-        new_cost[a:b] = cost[j:j + b - a]
+        new_exemplar[a:b] = exemplar[j : j + b - a]
+        new_cost[a:b] = cost[j : j + b - a]
     return new_start, new_exemplar, new_cost
 
 
@@ -116,7 +116,10 @@ def transposed(n, row_start, row_exemplar, row_cost):
     for q in range(n):
         start[q + 1] += start[q]
     fill = start[:-1].copy()
-    client, place = np.empty(row_exemplar.shape[0], np.uint32), np.empty(row_exemplar.shape[0], np.uint32)
+    client, place = (
+        np.empty(row_exemplar.shape[0], np.uint32),
+        np.empty(row_exemplar.shape[0], np.uint32),
+    )
     cost = np.empty(row_exemplar.shape[0], np.float64)
     for p in range(n):
         for j in range(row_start[p], row_start[p + 1]):
@@ -136,7 +139,9 @@ def nearest_in_rows(start, column, cost, is_exemplar):
         best = np.inf
         for j in range(start[p], start[p + 1]):
             q = column[j]
-            if is_exemplar[q] and (cost[j] < best or (cost[j] == best and best < np.inf and q < nearest[p])):
+            if is_exemplar[q] and (
+                cost[j] < best or (cost[j] == best and best < np.inf and q < nearest[p])
+            ):
                 best = cost[j]
                 nearest[p] = q
     return nearest

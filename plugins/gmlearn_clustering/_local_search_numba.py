@@ -94,7 +94,9 @@ def _close(m, problem, state):
             end = row_start[p + 1]
             i = _first_open(row_start[p] + place[p, 1] + 1, end, row_exemplar, is_open)
             place[p, 1] = i - row_start[p]
-            near[p, 1], cost[p, 1] = (row_exemplar[i], row_cost[i]) if i < end else (nobody, alone[p])
+            near[p, 1], cost[p, 1] = (
+                (row_exemplar[i], row_cost[i]) if i < end else (nobody, alone[p])
+            )
             loss[near[p, 0]] += cost[p, 1] - cost[p, 0]
 
 
@@ -198,7 +200,9 @@ def _kick(problem, fixed_size, random, state):
         if closed < n_close and not always[m]:
             _close(m, problem, state)
             closed += 1
-    while fixed_size and closed < opened:  # too few exemplars nearby: close any others, so that the number stays
+    while (
+        fixed_size and closed < opened
+    ):  # too few exemplars nearby: close any others, so that the number stays
         m = _random_below(random, fee.shape[0])
         if is_open[m] and not always[m]:
             _close(m, problem, state)
@@ -297,7 +301,9 @@ def greedy(fee, alone, always, rows, columns, n_wanted):
 
 
 @numba.njit(cache=True, nogil=True)
-def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_size, thorough, seed):
+def search(
+    fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_size, thorough, seed
+):
     """Descend from `is_open` (changed in place), then kick and descend up to `n_kicks` times; the best set is kept.
 
     A solution goes on to the next kick if it is no worse than the one before, or a little worse than the best; how much
@@ -332,7 +338,14 @@ def search(fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_
             record[:] = is_open
         if total <= now + tol or total <= best + worse * (1.0 - in_vain / patience):
             now = total
-            kept[0][:], kept[1][:], kept[2][:], kept[3][:], kept[4][:], kept[5][:] = is_open, near, cost, place, loss, lack
+            kept[0][:], kept[1][:], kept[2][:], kept[3][:], kept[4][:], kept[5][:] = (
+                is_open,
+                near,
+                cost,
+                place,
+                loss,
+                lack,
+            )
         else:
             is_open[:], near[:], cost[:], place[:], loss[:], lack[:] = kept
             _list_members(is_open, members, slot)

@@ -29,7 +29,9 @@ def point_slaves(points, theta, distances, extra, ind, value, chosen):
             if cost < best:
                 best, arg = cost, q
         ind[i, p] = 0.0  # x_pp = 1 only if p is its own exemplar
-        ind[i, arg] = 1.0  # the erratum: the chosen exemplar is open, whatever the sign of its theta
+        ind[i, arg] = (
+            1.0  # the erratum: the chosen exemplar is open, whatever the sign of its theta
+        )
         value[i] = negative + best
         chosen[i] = arg
 
@@ -62,8 +64,8 @@ def cluster_medoids(distances, penalty, members, start, target):
     energy = 0.0
     cost = np.empty(distances.shape[0])
     for c in range(start.shape[0] - 1):
-        inside = members[start[c]:start[c + 1]]
-        total = cost[:inside.shape[0]]
+        inside = members[start[c] : start[c + 1]]
+        total = cost[: inside.shape[0]]
         for j in range(inside.shape[0]):
             total[j] = penalty[inside[j]]
         for i in range(inside.shape[0]):

@@ -23,8 +23,9 @@ _ROUNDS = 3
 _SHRINKAGE = 0.1
 
 
-def adapted_clustering(distances: np.ndarray, views: list[np.ndarray],
-                       cluster: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def adapted_clustering(
+    distances: np.ndarray, views: list[np.ndarray], cluster: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """Labels (N,) of a set that is clustered again and again, each time with the distance adapted to the clusters found before.
 
     distances : (N, N) learnt distances. views : arrays (N, D_v) of the same points. cluster : distances (N, N) -> labels (N,).
@@ -52,7 +53,9 @@ def ridge_hat(views: list[np.ndarray]) -> np.ndarray:
     X = np.hstack([(view - mean) / scale for view, mean, scale in zip(views, *location(views))])
     n, d = X.shape
     gram = X @ X.T
-    ridge = _SHRINKAGE / (1.0 - _SHRINKAGE) * max(float(np.trace(gram)) / max(min(n - 1, d), 1), 1e-300)
+    ridge = (
+        _SHRINKAGE / (1.0 - _SHRINKAGE) * max(float(np.trace(gram)) / max(min(n - 1, d), 1), 1e-300)
+    )
     return np.linalg.solve(gram + ridge * np.eye(n), gram) + 1.0 / n
 
 

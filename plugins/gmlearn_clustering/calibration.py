@@ -48,8 +48,13 @@ class PathPoint:
         return len(self.exemplars)
 
 
-def clustering_path(distances: np.ndarray, rate: float | None = None, n_penalties: int = 61, n_kicks: int = 30,
-                    seed: int = 0) -> list[PathPoint]:
+def clustering_path(
+    distances: np.ndarray,
+    rate: float | None = None,
+    n_penalties: int = 61,
+    n_kicks: int = 30,
+    seed: int = 0,
+) -> list[PathPoint]:
     """Clusterings over a geometric range of penalties, from few to many clusters, the best found for each number.
 
     The range is halved again and again, but not where both ends already have the same number of clusters (or one that
@@ -66,14 +71,20 @@ def clustering_path(distances: np.ndarray, rate: float | None = None, n_penaltie
     if spread <= 0.0:
         return [PathPoint(1.0, np.array([0]), np.zeros(n, dtype=np.int64), 0.0)]
     penalties = spread * np.geomspace(max(1.0, 0.5 * n), 0.05, n_penalties)
-    whole = facility_problem(with_penalty(distances, max(penalties[0], float(distances.max())) + 1.0))
+    whole = facility_problem(
+        with_penalty(distances, max(penalties[0], float(distances.max())) + 1.0)
+    )
     path: dict[int, PathPoint] = {}
 
     def allowed() -> list[PathPoint]:
         return [path[k] for k in sorted(path) if 3 * k <= n or k == min(path)]
 
     def point_at(i: int) -> PathPoint:
-        point = _path_point(distances, penalties[i], local_search(whole.at_penalty(penalties[i]), n_kicks, seed=seed))
+        point = _path_point(
+            distances,
+            penalties[i],
+            local_search(whole.at_penalty(penalties[i]), n_kicks, seed=seed),
+        )
         k = point.n_clusters
         if k not in path or point.mean_distance < path[k].mean_distance:
             path[k] = point
@@ -85,18 +96,36 @@ def clustering_path(distances: np.ndarray, rate: float | None = None, n_penaltie
         least, i, few, j, many = heapq.heappop(intervals)
         if rate is not None and least > min(point.cost(price) for point in allowed()):
             break
-        if j - i > 1 and 3 * few.n_clusters <= n and many.n_clusters - few.n_clusters > max(1.0, 0.04 * few.n_clusters):
+        if (
+            j - i > 1
+            and 3 * few.n_clusters <= n
+            and many.n_clusters - few.n_clusters > max(1.0, 0.04 * few.n_clusters)
+        ):
             middle = (i + j) // 2
             between = point_at(middle)
             for left, a, right, b in ((few, i, between, middle), (between, middle, many, j)):
-                heapq.heappush(intervals, (right.mean_distance + left.cost(price) - left.mean_distance, a, left, b, right))
+                heapq.heappush(
+                    intervals,
+                    (
+                        right.mean_distance + left.cost(price) - left.mean_distance,
+                        a,
+                        left,
+                        b,
+                        right,
+                    ),
+                )
     return allowed()
 
 
 def _path_point(distances: np.ndarray, penalty: float, exemplars: np.ndarray) -> PathPoint:
     target = assign(distances, exemplars)
     total, n = float(distances[np.arange(len(target)), target].sum()), len(target)
-    return PathPoint(float(penalty), exemplars, np.searchsorted(exemplars, target), total / max(n - len(exemplars), 1))
+    return PathPoint(
+        float(penalty),
+        exemplars,
+        np.searchsorted(exemplars, target),
+        total / max(n - len(exemplars), 1),
+    )
 
 
 def choose_point(path: Sequence[PathPoint], rate: float) -> PathPoint:
@@ -113,10 +142,12 @@ def thinned(cluster: np.ndarray, seed: int = 0) -> np.ndarray:
     """
     random = np.random.default_rng(seed)
     members = random.permutation(np.flatnonzero(cluster == random.integers(cluster.max() + 1)))
-    return np.setdiff1d(np.arange(len(cluster)), members[max(2, -(-len(members) // 4)):])
+    return np.setdiff1d(np.arange(len(cluster)), members[max(2, -(-len(members) // 4)) :])
 
 
-def calibrate_rate(paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np.ndarray], n_rates: int = 120) -> float:
+def calibrate_rate(
+    paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np.ndarray], n_rates: int = 120
+) -> float:
     """The rate whose clusterings of the training sets agree best with the true partitions, with a margin on both sides.
 
     The score of a rate is the mean over the sets of pair-F plus matching accuracy. Its best range is wide and has steep
@@ -124,19 +155,30 @@ def calibrate_rate(paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np
     keeps away from both ends, and farther from the one at which more is lost.
     """
     rates = np.geomspace(1e-3, 3.0, n_rates)
-    quality = [{id(point): pair_f(truth, point.labels) + accuracy(truth, point.labels) for point in path}
-               for path, truth in zip(paths, partitions)]
-    score = np.array([np.mean([q[id(choose_point(path, rate))] for path, q in zip(paths, quality)]) for rate in rates])
+    quality = [
+        {id(point): pair_f(truth, point.labels) + accuracy(truth, point.labels) for point in path}
+        for path, truth in zip(paths, partitions)
+    ]
+    score = np.array(
+        [
+            np.mean([q[id(choose_point(path, rate))] for path, q in zip(paths, quality)])
+            for rate in rates
+        ]
+    )
     deviation = np.log(rates[:, None] / rates) / _SPREAD
     share = np.exp(-0.5 * deviation**2)
     return float(rates[np.argmax(share @ score / share.sum(axis=1))])
 
 
-def calibrated_rate(distances: Sequence[np.ndarray], partitions: Sequence[np.ndarray], seed: int = 0) -> float:
+def calibrated_rate(
+    distances: Sequence[np.ndarray], partitions: Sequence[np.ndarray], seed: int = 0
+) -> float:
     """`calibrate_rate` on training sets, given by their distances (N, N) and true clusters (N,), and on thinned copies of them."""
     paths, truths = [], []
     for k, (matrix, cluster) in enumerate(zip(distances, partitions)):
         for kept in (np.arange(len(cluster)), thinned(cluster, seed + k)):
-            paths.append(clustering_path(np.ascontiguousarray(matrix[np.ix_(kept, kept)]), seed=seed))
+            paths.append(
+                clustering_path(np.ascontiguousarray(matrix[np.ix_(kept, kept)]), seed=seed)
+            )
             truths.append(cluster[kept])
     return calibrate_rate(paths, truths)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def medoid_completion(distances: np.ndarray, cluster: np.ndarray, penalty: float | np.ndarray) -> tuple[np.ndarray, float]:
+def medoid_completion(
+    distances: np.ndarray, cluster: np.ndarray, penalty: float | np.ndarray
+) -> tuple[np.ndarray, float]:
     """The cheapest x that is consistent with a partition, in closed form.
 
     q_C = argmin over q in C of d_qq + sum over p in C, p != q, of d_pq for every cluster C (ties: lowest index), and every
@@ -26,5 +28,7 @@ def medoid_completion(distances: np.ndarray, cluster: np.ndarray, penalty: float
     members = np.argsort(cluster, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(cluster))])
     target = np.empty(n, dtype=np.int64)
-    energy = kernels.cluster_medoids(np.ascontiguousarray(distances), penalties, members, start, target)
+    energy = kernels.cluster_medoids(
+        np.ascontiguousarray(distances), penalties, members, start, target
+    )
     return target, float(energy)

@@ -14,11 +14,19 @@ from gmlearn_clustering.distances import DistanceBank, MatrixSample, as_views, p
 
 def is_supervised(bank: Any) -> bool:
     """Does the bank hold distances that are fitted on labels?"""
-    return isinstance(bank, DistanceBank) and any(hasattr(entry, "transform") for entry in bank.distances or [])
+    return isinstance(bank, DistanceBank) and any(
+        hasattr(entry, "transform") for entry in bank.distances or []
+    )
 
 
-def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.ndarray], n_folds: int = 5,
-              seed: int = 0, folds: Sequence[np.ndarray] | None = None) -> list[MatrixSample]:
+def cross_fit(
+    bank: DistanceBank,
+    samples: Sequence[Any],
+    labels: Sequence[np.ndarray],
+    n_folds: int = 5,
+    seed: int = 0,
+    folds: Sequence[np.ndarray] | None = None,
+) -> list[MatrixSample]:
     """Fit `bank` on everything, and give the training samples features as unseen points would have them.
 
     The points are cut into folds, class by class. For the pairs between folds a and b the supervised distances are
@@ -40,7 +48,9 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     views = [as_views(X) for X in samples]
     for k, (sample, y) in enumerate(zip(views, labels)):
         if len(sample[0]) != len(y):
-            raise ValueError(f"y[{k}]: expected {len(sample[0])} labels, one a point of X[{k}], got {len(y)}")
+            raise ValueError(
+                f"y[{k}]: expected {len(sample[0])} labels, one a point of X[{k}], got {len(y)}"
+            )
     if folds is None:
         smallest = min(int(np.unique(y, return_counts=True)[1].min()) for y in labels)
         n_folds = max(3, min(n_folds, smallest))
@@ -49,12 +59,16 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     folds = _check_folds(folds, labels)
     n_folds = 1 + max(int(fold.max()) for fold in folds)
     if n_folds < 3:
-        raise ValueError(f"folds: expected at least 3, so that points are left to fit on, got {n_folds}")
+        raise ValueError(
+            f"folds: expected at least 3, so that points are left to fit on, got {n_folds}"
+        )
     for a, b in combinations(range(n_folds), 2):
         left = np.concatenate([y[(fold != a) & (fold != b)] for y, fold in zip(labels, folds)])
         if len(np.unique(left)) < 2:
-            raise ValueError(f"y: supervised distances are cross-fitted, and without folds {a} and {b} points of fewer than two "
-                             f"classes are left; give at least three points of every class")
+            raise ValueError(
+                f"y: supervised distances are cross-fitted, and without folds {a} and {b} points of fewer than two "
+                f"classes are left; give at least three points of every class"
+            )
     bank.fit(samples, labels)
     stacks = [bank.prepare(X).matrices for X in samples]
     supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]
@@ -62,14 +76,24 @@ def cross_fit(bank: DistanceBank, samples: Sequence[Any], labels: Sequence[np.nd
     for a, b in combinations(range(n_folds), 2):
         out = [(fold == a) | (fold == b) for fold in folds]
         part = DistanceBank([bank.distances[i] for i in supervised])
-        part.fit([[v[~o] for v in sample] for sample, o in zip(views, out)], [y[~o] for y, o in zip(labels, out)])
-        blocks = [part.prepare([v[o] for v in sample]).matrices * part.scale_[:, None, None] for sample, o in zip(views, out)]
+        part.fit(
+            [[v[~o] for v in sample] for sample, o in zip(views, out)],
+            [y[~o] for y, o in zip(labels, out)],
+        )
+        blocks = [
+            part.prepare([v[o] for v in sample]).matrices * part.scale_[:, None, None]
+            for sample, o in zip(views, out)
+        ]
         means.append(pair_means(blocks))
         for stack, block, fold, o in zip(stacks, blocks, folds, out):
             held = np.flatnonzero(o)
             # pairs within a fold come from the fit that leaves out the next fold, too
             first, second = fold[held][:, None], fold[held][None, :]
-            wanted = (first != second) | ((first == a) & (b == (a + 1) % n_folds)) | ((first == b) & (a == (b + 1) % n_folds))
+            wanted = (
+                (first != second)
+                | ((first == a) & (b == (a + 1) % n_folds))
+                | ((first == b) & (a == (b + 1) % n_folds))
+            )
             i, j = np.nonzero(wanted)
             for feature, matrix, mean in zip(supervised, block, means[-1]):
                 stack[feature, held[i], held[j]] = matrix[i, j] / mean
@@ -91,7 +115,9 @@ def range_folds(condition: Any, n_folds: int = 3) -> np.ndarray:
     values, index = np.unique(gm.check_array("condition", condition, ndim=1), return_inverse=True)
     gm.check_number("n_folds", n_folds, low=3, integer=True)
     if len(values) < n_folds:
-        raise ValueError(f"condition: expected at least {n_folds} different values for {n_folds} folds, got {len(values)}")
+        raise ValueError(
+            f"condition: expected at least {n_folds} different values for {n_folds} folds, got {len(values)}"
+        )
     sizes = [len(part) for part in np.array_split(values, n_folds)]
     return np.repeat(np.arange(n_folds), sizes)[index]
 
@@ -99,12 +125,16 @@ def range_folds(condition: Any, n_folds: int = 3) -> np.ndarray:
 def _check_folds(folds: Sequence[Any], labels: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The folds as arrays of integers, one a point."""
     if len(folds) != len(labels):
-        raise ValueError(f"folds: expected one array for each of the {len(labels)} samples, got {len(folds)}")
+        raise ValueError(
+            f"folds: expected one array for each of the {len(labels)} samples, got {len(folds)}"
+        )
     arrays = [np.asarray(fold) for fold in folds]
     for k, (fold, y) in enumerate(zip(arrays, labels)):
         if fold.shape != (len(y),) or fold.dtype.kind not in "iu" or fold.min() < 0:
-            raise ValueError(f"folds[{k}]: expected {len(y)} integers >= 0, one a point, got an array of shape {fold.shape} "
-                             f"and type {fold.dtype}")
+            raise ValueError(
+                f"folds[{k}]: expected {len(y)} integers >= 0, one a point, got an array of shape {fold.shape} "
+                f"and type {fold.dtype}"
+            )
     return arrays
 
 

@@ -73,10 +73,14 @@ class MatrixSample(_RemembersLast):
     def __init__(self, matrices: np.ndarray):
         self.matrices = np.array(matrices, dtype=np.float64)
         self.n_features, self.n_points = matrices.shape[:2]
-        self.matrices[:, np.arange(self.n_points), np.arange(self.n_points)] = 0.0  # the diagonal belongs to the penalty
+        self.matrices[:, np.arange(self.n_points), np.arange(self.n_points)] = (
+            0.0  # the diagonal belongs to the penalty
+        )
 
     def _matrix(self, w: np.ndarray) -> np.ndarray:
-        return (w @ self.matrices.reshape(self.n_features, -1)).reshape(self.n_points, self.n_points)
+        return (w @ self.matrices.reshape(self.n_features, -1)).reshape(
+            self.n_points, self.n_points
+        )
 
     def gather(self, target: np.ndarray) -> np.ndarray:
         return self.matrices[:, np.arange(self.n_points), target].sum(axis=1)
@@ -90,14 +94,20 @@ class DimensionBank:
     scale_ : (D,) mean squared difference over training pairs; a constant dimension keeps scale 1 and never matters.
     """
 
-    def fit(self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None) -> DimensionBank:
+    def fit(
+        self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None
+    ) -> DimensionBank:
         """Learn the normalisation from samples (N_k, D)."""
         samples = [self._check(f"X[{k}]", X) for k, X in enumerate(samples)]
         total, pairs = np.zeros(samples[0].shape[1]), 0
         for k, X in enumerate(samples):
             if X.shape[1] != len(total):
-                raise ValueError(f"X[{k}]: expected {len(total)} features as in X[0], got {X.shape[1]}")
-            total += 2.0 * len(X) ** 2 * X.var(axis=0)  # the sum over ordered pairs of (x_p - x_q)^2
+                raise ValueError(
+                    f"X[{k}]: expected {len(total)} features as in X[0], got {X.shape[1]}"
+                )
+            total += (
+                2.0 * len(X) ** 2 * X.var(axis=0)
+            )  # the sum over ordered pairs of (x_p - x_q)^2
             pairs += len(X) * (len(X) - 1)
         mean = total / max(pairs, 1)
         self.scale_ = np.where(mean > 0, mean, 1.0)
@@ -115,7 +125,9 @@ class DimensionBank:
     def _rows(self, X: Any) -> np.ndarray:
         X = self._check("X", X)
         if X.shape[1] != len(self.scale_):
-            raise ValueError(f"X: expected {len(self.scale_)} features as in training, got {X.shape[1]}")
+            raise ValueError(
+                f"X: expected {len(self.scale_)} features as in training, got {X.shape[1]}"
+            )
         return X
 
     @staticmethod
@@ -126,13 +138,17 @@ class DimensionBank:
 class PrecomputedBank:
     """Given matrices: a sample is an (F, N, N) array (or a list of F matrices), one weight each; asymmetric allowed."""
 
-    def fit(self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None) -> PrecomputedBank:
+    def fit(
+        self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None
+    ) -> PrecomputedBank:
         """Learn the normalisation: the mean of every feature over training pairs p != q."""
         stacks = [_matrices(f"X[{k}]", X) for k, X in enumerate(samples)]
         n_features = len(stacks[0])
         for k, stack in enumerate(stacks):
             if len(stack) != n_features:
-                raise ValueError(f"X[{k}]: expected {n_features} distance matrices as in X[0], got {len(stack)}")
+                raise ValueError(
+                    f"X[{k}]: expected {n_features} distance matrices as in X[0], got {len(stack)}"
+                )
         self.scale_ = pair_means(stacks)
         self.names_ = [f"matrix {i}" for i in range(n_features)]
         return self
@@ -141,11 +157,15 @@ class PrecomputedBank:
         """The features within one sample."""
         stack = _matrices("X", X)
         if len(stack) != len(self.scale_):
-            raise ValueError(f"X: expected {len(self.scale_)} distance matrices as in training, got {len(stack)}")
+            raise ValueError(
+                f"X: expected {len(self.scale_)} distance matrices as in training, got {len(stack)}"
+            )
         return MatrixSample(stack / self.scale_[:, None, None])
 
     def cross(self, X: Any, Y: Any, w: np.ndarray) -> np.ndarray:
-        raise ValueError("cross: precomputed distances hold no points; give the matrix between the sets yourself")
+        raise ValueError(
+            "cross: precomputed distances hold no points; give the matrix between the sets yourself"
+        )
 
 
 class DistanceBank:
@@ -163,7 +183,9 @@ class DistanceBank:
     def __init__(self, distances: Sequence[Any] | None = None):
         self.distances = distances
 
-    def fit(self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None) -> DistanceBank:
+    def fit(
+        self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None
+    ) -> DistanceBank:
         """Fit the supervised distances and the normalisations on the training samples."""
         views = [as_views(X) for X in samples]
         self.view_sizes_ = [v.shape[1] for v in views[0]]
@@ -173,7 +195,9 @@ class DistanceBank:
         if chosen is None:
             chosen = [(v, m) for v in range(len(self.view_sizes_)) for m in ("l2", "l1")]
         if len(chosen) == 0:
-            raise ValueError("distances: expected at least one distance, got an empty list; None takes l2 and l1 of every view")
+            raise ValueError(
+                "distances: expected at least one distance, got an empty list; None takes l2 and l1 of every view"
+            )
         stacked = [np.concatenate([s[v] for s in views]) for v in range(len(self.view_sizes_))]
         self.features_ = [_Feature(entry, stacked, labels) for entry in chosen]
         self.names_ = [f.name for f in self.features_]
@@ -200,7 +224,9 @@ class DistanceBank:
     def _check_views(self, name: str, views: list[np.ndarray]) -> list[np.ndarray]:
         sizes = [v.shape[1] for v in views]
         if sizes != self.view_sizes_:
-            raise ValueError(f"{name}: expected views with {self.view_sizes_} features as in training, got {sizes}")
+            raise ValueError(
+                f"{name}: expected views with {self.view_sizes_} features as in training, got {sizes}"
+            )
         return views
 
 
@@ -220,11 +246,15 @@ class _Feature:
         try:
             self.view, metric = entry
         except (TypeError, ValueError):
-            raise ValueError(f"distances: expected (view, metric) or a projection, got {entry!r}") from None
+            raise ValueError(
+                f"distances: expected (view, metric) or a projection, got {entry!r}"
+            ) from None
         gm.check_number("distances: view", self.view, low=0, high=len(views) - 1, integer=True)
         if not callable(metric):
             gm.check_choice("distances: metric", metric, METRICS)
-        self.distance: Callable = metric if callable(metric) else named_distance(metric, views[self.view])
+        self.distance: Callable = (
+            metric if callable(metric) else named_distance(metric, views[self.view])
+        )
         self.name = f"view {self.view} {getattr(metric, '__name__', metric)}"
 
     def __call__(self, X: list[np.ndarray], Y: list[np.ndarray]) -> np.ndarray:
@@ -234,10 +264,14 @@ class _Feature:
         matrix = np.asarray(self.distance(X[self.view], Y[self.view]), dtype=np.float64)
         expected = (len(X[self.view]), len(Y[self.view]))
         if matrix.shape != expected:
-            raise ValueError(f"distances: {self.name} must return a matrix of shape {expected}, got shape {matrix.shape}")
+            raise ValueError(
+                f"distances: {self.name} must return a matrix of shape {expected}, got shape {matrix.shape}"
+            )
         if not (np.isfinite(matrix) & (matrix >= 0.0)).all():
             worst = matrix[np.nonzero(~(np.isfinite(matrix) & (matrix >= 0.0)))][0]
-            raise ValueError(f"distances: {self.name} must return finite distances >= 0, got {worst:g}")
+            raise ValueError(
+                f"distances: {self.name} must return finite distances >= 0, got {worst:g}"
+            )
         return matrix
 
 
@@ -246,7 +280,9 @@ def as_views(X: Any) -> list[np.ndarray]:
     views = list(X) if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2 else [X]
     views = [gm.check_array(f"view {v}", view, ndim=2) for v, view in enumerate(views)]
     if len({len(v) for v in views}) != 1:
-        raise ValueError(f"X: expected views of the same points, got {[len(v) for v in views]} rows")
+        raise ValueError(
+            f"X: expected views of the same points, got {[len(v) for v in views]} rows"
+        )
     return views
 
 

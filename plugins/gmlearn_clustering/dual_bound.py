@@ -7,8 +7,13 @@ import numpy as np
 from gmlearn_clustering.facility import FacilityProblem
 
 
-def dual_prices(problem: FacilityProblem, upper: float, n_rounds: int = 300, rel_tol: float = 1e-9,
-                start: np.ndarray | None = None) -> np.ndarray:
+def dual_prices(
+    problem: FacilityProblem,
+    upper: float,
+    n_rounds: int = 300,
+    rel_tol: float = 1e-9,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
     """Prices v (N,) of the assignment constraints that make the Lagrangian bound L(v) high.
 
     L(v) = sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)) bounds the minimum from below for every v and
@@ -24,7 +29,9 @@ def dual_prices(problem: FacilityProblem, upper: float, n_rounds: int = 300, rel
 
     rows = problem.row_start, problem.row_exemplar, problem.row_cost
     price = kernels.ascent(problem.fee, problem.alone, *rows, 50) if start is None else start.copy()
-    kernels.subgradient(price, problem.fee, problem.alone, *rows, upper - problem.offset, n_rounds, rel_tol)
+    kernels.subgradient(
+        price, problem.fee, problem.alone, *rows, upper - problem.offset, n_rounds, rel_tol
+    )
     return price
 
 
@@ -34,7 +41,9 @@ def price_bound(problem: FacilityProblem, price: np.ndarray) -> tuple[float, np.
 
     price = np.minimum(price, problem.alone)
     reduced_fee = np.empty(problem.n_points)
-    value = kernels.lagrangian(price, problem.fee, problem.row_start, problem.row_exemplar, problem.row_cost, reduced_fee)
+    value = kernels.lagrangian(
+        price, problem.fee, problem.row_start, problem.row_exemplar, problem.row_cost, reduced_fee
+    )
     return float(value + problem.offset), reduced_fee
 
 

@@ -76,4 +76,6 @@ def _assign_sparse(costs: scipy.sparse.csr_array, exemplars: np.ndarray) -> np.n
 
     is_exemplar = np.zeros(costs.shape[0], dtype=bool)
     is_exemplar[exemplars] = True
-    return kernels.nearest_in_rows(costs.indptr.astype(np.int64), costs.indices.astype(np.uint32), costs.data, is_exemplar)
+    return kernels.nearest_in_rows(
+        costs.indptr.astype(np.int64), costs.indices.astype(np.uint32), costs.data, is_exemplar
+    )

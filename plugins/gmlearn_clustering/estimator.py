@@ -12,8 +12,19 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 import gmlearn as gm
 from gmlearn_clustering.energy import check_costs, exemplar_energy, with_penalty
 from gmlearn_clustering.metrics import METRICS, named_distance, pairwise, squared_euclidean
-from gmlearn_clustering.solver import SOLVERS, ExemplarSolution, exemplars_of_number, minimise_exemplars
-from gmlearn_clustering.sparse import all_pairs_bound, draw_landmarks, nearest_exemplars, neighbour_costs, refined_exemplars
+from gmlearn_clustering.solver import (
+    SOLVERS,
+    ExemplarSolution,
+    exemplars_of_number,
+    minimise_exemplars,
+)
+from gmlearn_clustering.sparse import (
+    all_pairs_bound,
+    draw_landmarks,
+    nearest_exemplars,
+    neighbour_costs,
+    refined_exemplars,
+)
 
 
 class ExemplarClustering(ClusterMixin, BaseEstimator):
@@ -53,9 +64,18 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
     ([0, 0, 1, 1], 0.0)
     """
 
-    def __init__(self, penalty: Any = ("quantile", 0.5), metric: Any = "sqeuclidean", *, solver: str = "auto",
-                 n_neighbors: int | None = None, n_kicks: int | None = None, n_restarts: int = 1,
-                 time_limit: float | None = None, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        penalty: Any = ("quantile", 0.5),
+        metric: Any = "sqeuclidean",
+        *,
+        solver: str = "auto",
+        n_neighbors: int | None = None,
+        n_kicks: int | None = None,
+        n_restarts: int = 1,
+        time_limit: float | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.penalty = penalty
         self.metric = metric
         self.solver = solver
@@ -69,8 +89,13 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         """Find the exemplars of X: (N, D) points, or (N, N) distances if precomputed."""
         self._check_parameters()
         sparse_graph = self.metric == "precomputed" and scipy.sparse.issparse(X)
-        X = validate_data(self, X, dtype=np.float64, accept_sparse="csr" if sparse_graph else False,
-                          ensure_all_finite=self.metric != "precomputed")
+        X = validate_data(
+            self,
+            X,
+            dtype=np.float64,
+            accept_sparse="csr" if sparse_graph else False,
+            ensure_all_finite=self.metric != "precomputed",
+        )
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if sparse_graph:
             solution = self._fit_graph(X)
@@ -80,7 +105,11 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             solution = self._fit_dense(X)
         self.cluster_centers_indices_ = solution.exemplars
         self.labels_ = np.searchsorted(solution.exemplars, solution.assignment)
-        self.energy_, self.lower_bound_, self.gap_ = solution.energy, solution.lower_bound, solution.gap
+        self.energy_, self.lower_bound_, self.gap_ = (
+            solution.energy,
+            solution.lower_bound,
+            solution.gap,
+        )
         if self.metric != "precomputed":
             self.cluster_centers_ = X[solution.exemplars]
         return self
@@ -88,9 +117,13 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The nearest exemplar's cluster of new points: (M, D), or (M, N) distances to the training points."""
         check_is_fitted(self, "labels_")
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed")
+        X = validate_data(
+            self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed"
+        )
         if self.metric == "precomputed":
-            return np.argmin(gm.check_array("X", X[:, self.cluster_centers_indices_], allow_inf=True), axis=1)
+            return np.argmin(
+                gm.check_array("X", X[:, self.cluster_centers_indices_], allow_inf=True), axis=1
+            )
         if callable(self.metric):
             return np.argmin(pairwise(self.metric, X, self.cluster_centers_), axis=1)
         return nearest_exemplars(X, self.cluster_centers_, self._distance)[0]
@@ -104,13 +137,17 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             self._distance = named_distance(self.metric, X)
             distances = self._distance(X, X)
         if _is_rule(self.penalty) and self.penalty[0] == "n_clusters":
-            self.penalty_, exemplars = exemplars_of_number(distances, self.penalty[1], self.n_kicks, self._seed)
+            self.penalty_, exemplars = exemplars_of_number(
+                distances, self.penalty[1], self.n_kicks, self._seed
+            )
             costs = with_penalty(distances, self.penalty_)
             found = minimise_exemplars(costs, "local", n_kicks=0, n_restarts=1)
             assignment = exemplars[np.argmin(costs[:, exemplars], axis=1)]
             assignment[exemplars] = exemplars
             energy = exemplar_energy(costs, exemplars)
-            return ExemplarSolution(exemplars, assignment, energy, min(found.lower_bound, energy), found.prices)
+            return ExemplarSolution(
+                exemplars, assignment, energy, min(found.lower_bound, energy), found.prices
+            )
         off_diagonal = distances[~np.eye(len(distances), dtype=bool)]
         self.penalty_ = self._penalty(off_diagonal, len(distances))
         return self._solve(with_penalty(distances, self.penalty_))
@@ -136,7 +173,9 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         sample = squared_euclidean(rows, rows)[~np.eye(len(rows), dtype=bool)]
         self.penalty_ = self._penalty(sample, len(X))
         landmarks = draw_landmarks(X, self._seed)
-        start = minimise_exemplars(neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks), "local", n_kicks=0)
+        start = minimise_exemplars(
+            neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks), "local", n_kicks=0
+        )
         # the exemplars found become landmarks, too: now all points see all of them, and superfluous ones merge
         landmarks = np.union1d(landmarks, refined_exemplars(X, start.exemplars))
         found = self._solve(neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks))
@@ -148,16 +187,27 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         nearest[exemplars], value[exemplars] = np.arange(len(exemplars)), penalties[exemplars]
         energy = float(value.sum())
         bound = all_pairs_bound(X, self.penalty_, found.prices, squared_euclidean)
-        return ExemplarSolution(exemplars, exemplars[nearest], energy, min(bound, energy), found.prices)
+        return ExemplarSolution(
+            exemplars, exemplars[nearest], energy, min(bound, energy), found.prices
+        )
 
     def _solve(self, costs: np.ndarray | scipy.sparse.sparray) -> ExemplarSolution:
-        return minimise_exemplars(costs, self.solver, self.n_kicks, self.n_restarts, time_limit=self.time_limit, seed=self._seed)
+        return minimise_exemplars(
+            costs,
+            self.solver,
+            self.n_kicks,
+            self.n_restarts,
+            time_limit=self.time_limit,
+            seed=self._seed,
+        )
 
     def _penalty(self, distances: np.ndarray, n: int) -> float | np.ndarray:
         """The penalty in numbers; `distances` are those between different points."""
         if _is_rule(self.penalty):
             if self.penalty[0] == "n_clusters":
-                raise ValueError("penalty: ('n_clusters', k) needs all distances; give a value or a quantile with neighbour graphs")
+                raise ValueError(
+                    "penalty: ('n_clusters', k) needs all distances; give a value or a quantile with neighbour graphs"
+                )
             finite = distances[np.isfinite(distances)]
             return float(np.quantile(finite, self.penalty[1])) if finite.size else 0.0
         if np.ndim(self.penalty) == 0:
@@ -176,7 +226,9 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         if self.n_neighbors is not None:
             gm.check_number("n_neighbors", self.n_neighbors, low=1, integer=True)
             if self.metric not in ("sqeuclidean", "l2"):
-                raise ValueError(f"n_neighbors: works with metric 'sqeuclidean', got metric {self.metric!r}")
+                raise ValueError(
+                    f"n_neighbors: works with metric 'sqeuclidean', got metric {self.metric!r}"
+                )
         _check_penalty(self.penalty)
 
     def __sklearn_tags__(self) -> Any:
@@ -200,6 +252,8 @@ def _check_penalty(penalty: Any) -> None:
         else:
             gm.check_number("penalty[1]", penalty[1], low=1, integer=True)
     elif isinstance(penalty, str) or penalty is None:
-        raise ValueError(f"penalty: expected a number, numbers, ('quantile', q) or ('n_clusters', k), got {penalty!r}")
+        raise ValueError(
+            f"penalty: expected a number, numbers, ('quantile', q) or ('n_clusters', k), got {penalty!r}"
+        )
     elif np.ndim(penalty) == 0:
         gm.check_number("penalty", penalty)

@@ -9,7 +9,9 @@ from gmlearn_clustering.dual_bound import dual_prices, reduce_problem
 from gmlearn_clustering.facility import FacilityProblem
 
 
-def exact_exemplars(problem: FacilityProblem, start: np.ndarray, time_limit: float | None = None) -> tuple[np.ndarray, float]:
+def exact_exemplars(
+    problem: FacilityProblem, start: np.ndarray, time_limit: float | None = None
+) -> tuple[np.ndarray, float]:
     """An optimal exemplar set and a proved lower bound, by HiGHS.
 
     Variables: y_q (exemplar, integer) and x_pq (continuous: for fixed y the best x is integral), with sum_q x_pq = 1
@@ -38,16 +40,29 @@ def exact_exemplars(problem: FacilityProblem, start: np.ndarray, time_limit: flo
     n_open, n_entries, n = len(candidates), len(client), problem.n_points
     entry = np.arange(n_entries)
     one = scipy.sparse.csr_array(
-        (np.ones(n_entries + n_open), (np.concatenate([client, candidates]), np.concatenate([n_open + entry, np.arange(n_open)]))),
-        shape=(n, n_open + n_entries))
+        (
+            np.ones(n_entries + n_open),
+            (
+                np.concatenate([client, candidates]),
+                np.concatenate([n_open + entry, np.arange(n_open)]),
+            ),
+        ),
+        shape=(n, n_open + n_entries),
+    )
     implied = scipy.sparse.csr_array(
-        (np.concatenate([np.ones(n_entries), -np.ones(n_entries)]),
-         (np.concatenate([entry, entry]), np.concatenate([n_open + entry, column[exemplar]]))),
-        shape=(n_entries, n_open + n_entries))
-    result = milp(np.concatenate([small.fee[candidates], cost]),
-                  integrality=np.concatenate([np.ones(n_open), np.zeros(n_entries)]), bounds=Bounds(0.0, 1.0),
-                  constraints=[LinearConstraint(one, 1.0, 1.0), LinearConstraint(implied, -np.inf, 0.0)],
-                  options={"mip_rel_gap": 0.0, **({} if time_limit is None else {"time_limit": time_limit})})
+        (
+            np.concatenate([np.ones(n_entries), -np.ones(n_entries)]),
+            (np.concatenate([entry, entry]), np.concatenate([n_open + entry, column[exemplar]])),
+        ),
+        shape=(n_entries, n_open + n_entries),
+    )
+    result = milp(
+        np.concatenate([small.fee[candidates], cost]),
+        integrality=np.concatenate([np.ones(n_open), np.zeros(n_entries)]),
+        bounds=Bounds(0.0, 1.0),
+        constraints=[LinearConstraint(one, 1.0, 1.0), LinearConstraint(implied, -np.inf, 0.0)],
+        options={"mip_rel_gap": 0.0, **({} if time_limit is None else {"time_limit": time_limit})},
+    )
     bound = -np.inf if result.mip_dual_bound is None else result.mip_dual_bound + problem.offset
     best = start
     if result.x is not None:

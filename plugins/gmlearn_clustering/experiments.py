@@ -26,7 +26,9 @@ def cluster_synthetic(run: gm.Run) -> None:
     rows, scores, shown = [], {}, None
     cells = [(rho, n, seed) for rho in rhos for n in sizes for seed in seeds]
     for rho, n, seed in run.progress(cells, desc="cells"):
-        sets = noisy_gaussians(rho, n, n_sets=n_sets, seed=1000 * run.seed + 10 * seed + 7 * n + int(100 * rho))
+        sets = noisy_gaussians(
+            rho, n, n_sets=n_sets, seed=1000 * run.seed + 10 * seed + 7 * n + int(100 * rho)
+        )
         learner = ExemplarClusteringLearner(random_state=seed).fit(sets.train, sets.train_labels)
         cell, numbers = _scores(learner, sets)
         noise = float(learner.weights_[sets.noisy].sum() / learner.weights_.sum())
@@ -43,13 +45,23 @@ def cluster_synthetic(run: gm.Run) -> None:
     run.value("cells_with_right_number", right)
     run.value("noise_weight_share_max", max(row[-1] for row in rows))
     for method in _METHODS:
-        run.value(f"pair_f {method}", {str(rho): float(np.mean(scores[method, rho])) for rho in rhos})
-    run.table("Test pair-F by cell", ["rho", "N", "seed", *_METHODS, "clusters min", "clusters max", "noise weight"], rows)
-    run.note("k-means and the two Euclidean baselines are given the number of clusters; learnt and affinity propagation find it.")
+        run.value(
+            f"pair_f {method}", {str(rho): float(np.mean(scores[method, rho])) for rho in rhos}
+        )
+    run.table(
+        "Test pair-F by cell",
+        ["rho", "N", "seed", *_METHODS, "clusters min", "clusters max", "noise weight"],
+        rows,
+    )
+    run.note(
+        "k-means and the two Euclidean baselines are given the number of clusters; learnt and affinity propagation find it."
+    )
     _figure(run, scores, rhos, *shown)
 
 
-def _scores(learner: ExemplarClusteringLearner, sets: SyntheticSets) -> tuple[dict[str, float], list[int]]:
+def _scores(
+    learner: ExemplarClusteringLearner, sets: SyntheticSets
+) -> tuple[dict[str, float], list[int]]:
     """Mean test pair-F of every method, and the numbers of clusters found by the learnt distance."""
     found: dict[str, list[float]] = {m: [] for m in _METHODS}
     numbers = []
@@ -86,11 +98,20 @@ def _kmeans(X: np.ndarray, k: int) -> np.ndarray:
 
 
 _BASELINES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-    "squared Euclid": _medoids, "standardised Euclid": lambda X, k: _medoids(X / X.std(axis=0), k),
-    "affinity propagation": _affinity_propagation, "k-means": _kmeans}
+    "squared Euclid": _medoids,
+    "standardised Euclid": lambda X, k: _medoids(X / X.std(axis=0), k),
+    "affinity propagation": _affinity_propagation,
+    "k-means": _kmeans,
+}
 
 
-def _figure(run: gm.Run, scores: dict, rhos: tuple[float, ...], learner: ExemplarClusteringLearner, sets: SyntheticSets) -> None:
+def _figure(
+    run: gm.Run,
+    scores: dict,
+    rhos: tuple[float, ...],
+    learner: ExemplarClusteringLearner,
+    sets: SyntheticSets,
+) -> None:
     """The four panels of the paper's Fig. 2."""
     import matplotlib
     import matplotlib.pyplot as plt
@@ -98,17 +119,32 @@ def _figure(run: gm.Run, scores: dict, rhos: tuple[float, ...], learner: Exempla
     with matplotlib.rc_context(gm.plot.style()):
         figure, axes = plt.subplots(2, 2, figsize=(9.5, 7.0))
         plot_objective(np.mean(scores["objective"], axis=0), axes[0, 0]).set_title(
-            f"(a) objective, mean of {len(scores['objective'])} runs")
-        plot_weights(learner.weights_, None, axes[0, 1]).set_title("(b) learnt weights, last half of the dimensions noisy")
+            f"(a) objective, mean of {len(scores['objective'])} runs"
+        )
+        plot_weights(learner.weights_, None, axes[0, 1]).set_title(
+            "(b) learnt weights, last half of the dimensions noisy"
+        )
         X, y = sets.test[0], sets.test_labels[0]
         exemplars = learner.choose(learner.distance(X)).exemplars
         plot_clustering(X, y, exemplars, _widest(X, y, ~sets.noisy), axes[1, 0]).set_title(
-            f"(c) test set, N = {len(X)}, {len(exemplars)} exemplars found")
+            f"(c) test set, N = {len(X)}, {len(exemplars)} exemplars found"
+        )
         for method, marker in zip(_METHODS, "os^dv"):
-            axes[1, 1].plot(rhos, [np.mean(scores[method, rho]) for rho in rhos], marker=marker, label=method)
-        axes[1, 1].set(xlabel="share of noisy dimensions", ylabel="pair-F on test sets", ylim=(0, 1.05), title="(d) F-measure")
+            axes[1, 1].plot(
+                rhos, [np.mean(scores[method, rho]) for rho in rhos], marker=marker, label=method
+            )
+        axes[1, 1].set(
+            xlabel="share of noisy dimensions",
+            ylabel="pair-F on test sets",
+            ylim=(0, 1.05),
+            title="(d) F-measure",
+        )
         axes[1, 1].legend(fontsize=8, loc="lower left")
-    run.figure("synthetic.png", figure, "Objective, weights, a clustered test set, and F-measure against noise.")
+    run.figure(
+        "synthetic.png",
+        figure,
+        "Objective, weights, a clustered test set, and F-measure against noise.",
+    )
 
 
 def _widest(X: np.ndarray, y: np.ndarray, informative: np.ndarray) -> tuple[int, int]:

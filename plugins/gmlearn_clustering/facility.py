@@ -73,10 +73,14 @@ class FacilityProblem:
         """The problem with only some entries (bool, in row order) and some exemplars ((N,) bool); energies can only rise."""
         from gmlearn_clustering import _facility_numba as kernels
 
-        rows = kernels.filtered_rows(self.row_start, self.row_exemplar, self.row_cost, keep, may_open)
+        rows = kernels.filtered_rows(
+            self.row_start, self.row_exemplar, self.row_cost, keep, may_open
+        )
         columns = kernels.transposed(self.n_points, *rows)
         fee = np.where(may_open, self.fee, np.inf)
-        return FacilityProblem(fee, self.alone, self.shift, self.offset, self.always_open & may_open, *rows, *columns)
+        return FacilityProblem(
+            fee, self.alone, self.shift, self.offset, self.always_open & may_open, *rows, *columns
+        )
 
     def at_penalty(self, penalty: float) -> FacilityProblem:
         """The same distances at another penalty for all points, no larger than the present ones: nothing is sorted again."""
@@ -91,7 +95,9 @@ class FacilityProblem:
         return FacilityProblem(fee, fee, self.shift, offset, always_open, *rows, *columns)
 
 
-def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = True) -> FacilityProblem:
+def facility_problem(
+    costs: np.ndarray | scipy.sparse.sparray, prune: bool = True
+) -> FacilityProblem:
     """Reduce ``costs`` (N, N), penalties on the diagonal, to a `FacilityProblem`; O(entries log N).
 
     Parameters
@@ -115,7 +121,9 @@ def facility_problem(costs: np.ndarray | scipy.sparse.sparray, prune: bool = Tru
     offset = float(shift.sum() + fee[always_open].sum())
     fee = np.maximum(fee, 0.0)
     alone = _cost_of_being_alone(fee, start, cost, prune)
-    rows = kernels.sorted_rows(start, exemplar, cost, _row_order(start, cost), np.isfinite(fee), alone)
+    rows = kernels.sorted_rows(
+        start, exemplar, cost, _row_order(start, cost), np.isfinite(fee), alone
+    )
     columns = kernels.transposed(n, *rows)
     return FacilityProblem(fee, alone, shift, offset, always_open, *rows, *columns)
 
@@ -125,7 +133,9 @@ def _row_order(start: np.ndarray, cost: np.ndarray) -> np.ndarray:
     from gmlearn_clustering import _facility_numba as kernels
 
     n = len(start) - 1
-    if n > 1 and len(cost) == n * (n - 1):  # full rows: NumPy's vectorised sort is several times faster than numba's
+    if n > 1 and len(cost) == n * (
+        n - 1
+    ):  # full rows: NumPy's vectorised sort is several times faster than numba's
         return np.argsort(cost.reshape(n, n - 1), axis=1).ravel()
     return kernels.row_order(start, cost)
 
@@ -135,7 +145,9 @@ def _off_diagonal_rows(costs: np.ndarray | scipy.sparse.sparray) -> tuple[np.nda
     if not scipy.sparse.issparse(costs):
         from gmlearn_clustering import _facility_numba as kernels
 
-        return *kernels.finite_rows(np.ascontiguousarray(costs, dtype=np.float64)), np.diagonal(costs).astype(np.float64)
+        return *kernels.finite_rows(np.ascontiguousarray(costs, dtype=np.float64)), np.diagonal(
+            costs
+        ).astype(np.float64)
     n = costs.shape[0]
     entries = scipy.sparse.csr_array(costs)
     entries.sum_duplicates()
@@ -149,7 +161,9 @@ def _off_diagonal_rows(costs: np.ndarray | scipy.sparse.sparray) -> tuple[np.nda
     return start.astype(np.int64), columns.astype(np.uint32), values.astype(np.float64), penalty
 
 
-def _cost_of_being_alone(fee: np.ndarray, start: np.ndarray, cost: np.ndarray, prune: bool) -> np.ndarray:
+def _cost_of_being_alone(
+    fee: np.ndarray, start: np.ndarray, cost: np.ndarray, prune: bool
+) -> np.ndarray:
     """The fee, or a number above every finite energy where being alone is forbidden."""
     if prune and np.isfinite(fee).all():
         return fee

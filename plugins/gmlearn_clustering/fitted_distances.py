@@ -41,7 +41,13 @@ class FittedView(BaseEstimator):
 
     kind = ""
 
-    def __init__(self, view: int | None = None, n_components: int = 300, shrinkage: float = 0.1, align: bool = False):
+    def __init__(
+        self,
+        view: int | None = None,
+        n_components: int = 300,
+        shrinkage: float = 0.1,
+        align: bool = False,
+    ):
         self.view = view
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -72,7 +78,9 @@ class FittedView(BaseEstimator):
     def transform(self, views: list[np.ndarray]) -> np.ndarray:
         """Projected points (N, d); they are compared by squared distance."""
         if self.align and len(views[0]) < 2:
-            raise ValueError(f"X: aligned distances need a set of points, got {len(views[0])}; set align=False for single points")
+            raise ValueError(
+                f"X: aligned distances need a set of points, got {len(views[0])}; set align=False for single points"
+            )
         place = location(views) if self.align else (self.means_, self.deviations_)
         return self._chosen(views, *place) @ (self.basis_ @ self.projection_)
 
@@ -85,7 +93,9 @@ class FittedView(BaseEstimator):
         level = max(float(np.trace(scatter)) / d, 1e-300)
         return (1.0 - self.shrinkage) * scatter + self.shrinkage * level * np.eye(d)
 
-    def _chosen(self, views: list[np.ndarray], means: list[np.ndarray], scales: list[np.ndarray]) -> np.ndarray:
+    def _chosen(
+        self, views: list[np.ndarray], means: list[np.ndarray], scales: list[np.ndarray]
+    ) -> np.ndarray:
         scaled = [(v - m) / s for v, m, s in zip(views, means, scales)]
         return np.hstack(scaled) if self.view is None else scaled[self.view]
 
@@ -104,8 +114,11 @@ class LDAProjection(FittedView):
         within = X - member @ centres
         between = centres * np.sqrt(counts / len(X))[:, None]
         d, n_kept = X.shape[1], min(X.shape[1], len(centres) - 1)
-        _, vectors = scipy.linalg.eigh(between.T @ between, self._shrunk(within.T @ within / len(X)),
-                                       subset_by_index=[d - n_kept, d - 1])
+        _, vectors = scipy.linalg.eigh(
+            between.T @ between,
+            self._shrunk(within.T @ within / len(X)),
+            subset_by_index=[d - n_kept, d - 1],
+        )
         self.projection_ = vectors[:, ::-1]
         self.centres_, self.log_share_ = centres @ self.projection_, np.log(counts / len(X))
 
@@ -125,7 +138,12 @@ class LDAPosterior(LDAProjection):
 
         from gmlearn_clustering.metrics import squared_euclidean
 
-        return np.sqrt(softmax(self.log_share_ - 0.5 * squared_euclidean(super().transform(views), self.centres_), axis=1))
+        return np.sqrt(
+            softmax(
+                self.log_share_ - 0.5 * squared_euclidean(super().transform(views), self.centres_),
+                axis=1,
+            )
+        )
 
 
 class MLCAProjection(FittedView):

@@ -63,10 +63,26 @@ class ExemplarClusteringLearner(BaseEstimator):
     4
     """
 
-    def __init__(self, features: Any = "dimensions", *, alpha: float = 1.0, beta: float = 1.0, tau: float = 0.1,
-                 regularizer: str = "l1", constraints: str = "nonnegative", penalty: Any = 1.0, contrast_share: float = 0.5,
-                 n_rounds: int = 100, n_inner: int = 1, stochastic: bool = False, step: float = 0.03, lambda_step: float = 0.1,
-                 penalty_rule: str = "transfer", adapt: bool = False, random_state: int | None = 0) -> None:
+    def __init__(
+        self,
+        features: Any = "dimensions",
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        tau: float = 0.1,
+        regularizer: str = "l1",
+        constraints: str = "nonnegative",
+        penalty: Any = 1.0,
+        contrast_share: float = 0.5,
+        n_rounds: int = 100,
+        n_inner: int = 1,
+        stochastic: bool = False,
+        step: float = 0.03,
+        lambda_step: float = 0.1,
+        penalty_rule: str = "transfer",
+        adapt: bool = False,
+        random_state: int | None = 0,
+    ) -> None:
         self.features = features
         self.alpha = alpha
         self.beta = beta
@@ -84,7 +100,9 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.adapt = adapt
         self.random_state = random_state
 
-    def fit(self, X: Sequence[Any], y: Sequence[Any], folds: Sequence[np.ndarray] | None = None) -> ExemplarClusteringLearner:
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], folds: Sequence[np.ndarray] | None = None
+    ) -> ExemplarClusteringLearner:
         """Learn from samples and their true partitions (labels of any kind, one array a sample).
 
         folds : for supervised distances, what is left out together when they are cross-fitted: the fold 0, 1, ... of every
@@ -93,64 +111,105 @@ class ExemplarClusteringLearner(BaseEstimator):
         self._check_parameters()
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         partitions = _check_partitions(X, y)
-        self.bank_ = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]() if isinstance(
-            self.features, str) else self.features
+        self.bank_ = (
+            {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]()
+            if isinstance(self.features, str)
+            else self.features
+        )
         if is_supervised(self.bank_):
             samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed, folds=folds)
         elif folds is not None:
-            raise ValueError("folds: only banks with supervised distances are cross-fitted; leave folds out")
+            raise ValueError(
+                "folds: only banks with supervised distances are cross-fitted; leave folds out"
+            )
         else:
             self.bank_.fit(X, partitions)
             samples = [self.bank_.prepare(x) for x in X]
         for k, (sample, truth) in enumerate(zip(samples, partitions)):
             if sample.n_points != len(truth):
-                raise ValueError(f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got {len(truth)}")
+                raise ValueError(
+                    f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got {len(truth)}"
+                )
         found = self._train(samples, partitions)
-        self.weights_ = with_contrast(found.weights[DISTANCE], contrasts(samples, partitions), self.contrast_share)
-        self.penalty_ = float(found.weights[PENALTY][0]) if self.penalty == "learn" else float(self.penalty)
+        self.weights_ = with_contrast(
+            found.weights[DISTANCE], contrasts(samples, partitions), self.contrast_share
+        )
+        self.penalty_ = (
+            float(found.weights[PENALTY][0]) if self.penalty == "learn" else float(self.penalty)
+        )
         self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
         self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
         if self.penalty_rule == "transfer":
-            self.rate_ = calibrated_rate([s.matrix(self.weights_) for s in samples], partitions, self._seed)
+            self.rate_ = calibrated_rate(
+                [s.matrix(self.weights_) for s in samples], partitions, self._seed
+            )
         return self
 
     def _train(self, samples: list[Any], partitions: list[np.ndarray]) -> gm.TrainedModel:
         """The generic trainer on the samples' models; the objective is per point."""
         penalty = None if self.penalty == "learn" else float(self.penalty)
         n_points = sum(len(truth) for truth in partitions)
-        problem = [training_sample(s, truth, penalty, weight=1.0 / n_points) for s, truth in zip(samples, partitions)]
+        problem = [
+            training_sample(s, truth, penalty, weight=1.0 / n_points)
+            for s, truth in zip(samples, partitions)
+        ]
         n_features = samples[0].n_features
         start = {DISTANCE: np.full(n_features, 1.0 / n_features)}
         regularizer = {DISTANCE: gm.L1(self.tau) if self.regularizer == "l1" else gm.L2(self.tau)}
         constraints = {DISTANCE: gm.NonNegative()} if self.constraints == "nonnegative" else {}
         if penalty is None:
-            start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = np.ones(1), gm.NoRegularizer(), gm.NonNegative()
-        return gm.train(problem, loss=ClusteringLoss(self.alpha, self.beta), decomposition="exemplar",
-                        optimizer="stochastic" if self.stochastic else "subgradient", regularizer=regularizer,
-                        constraints=constraints or None, weights=start, max_iter=self.n_rounds, tol=0.0,
-                        completion_every=self.n_inner, seed=self._seed, show_progress=False, step=self.step,
-                        lambda_step=self.lambda_step)
+            start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = (
+                np.ones(1),
+                gm.NoRegularizer(),
+                gm.NonNegative(),
+            )
+        return gm.train(
+            problem,
+            loss=ClusteringLoss(self.alpha, self.beta),
+            decomposition="exemplar",
+            optimizer="stochastic" if self.stochastic else "subgradient",
+            regularizer=regularizer,
+            constraints=constraints or None,
+            weights=start,
+            max_iter=self.n_rounds,
+            tol=0.0,
+            completion_every=self.n_inner,
+            seed=self._seed,
+            show_progress=False,
+            step=self.step,
+            lambda_step=self.lambda_step,
+        )
 
     def distance(self, X: Any, Y: Any = None) -> np.ndarray:
         """Learnt distances within X (N, N), or from the points of X to those of Y (N, M)."""
         check_is_fitted(self, "weights_")
         if len(X) == 0:
             raise ValueError("X: expected at least one point, got an empty set")
-        return self.bank_.prepare(X).matrix(self.weights_) if Y is None else self.bank_.cross(X, Y, self.weights_)
+        return (
+            self.bank_.prepare(X).matrix(self.weights_)
+            if Y is None
+            else self.bank_.cross(X, Y, self.weights_)
+        )
 
     def transform(self, X: Any) -> np.ndarray:
         """Points in the space whose squared Euclidean distance is the learnt one; only for features="dimensions"."""
         check_is_fitted(self, "weights_")
         if not isinstance(self.bank_, DimensionBank):
-            raise ValueError('transform: only features="dimensions" embed points; use distance(X) instead')
-        return gm.check_array("X", X, shape=(None, len(self.scale_))) * np.sqrt(np.maximum(self.weights_, 0.0) / self.scale_)
+            raise ValueError(
+                'transform: only features="dimensions" embed points; use distance(X) instead'
+            )
+        return gm.check_array("X", X, shape=(None, len(self.scale_))) * np.sqrt(
+            np.maximum(self.weights_, 0.0) / self.scale_
+        )
 
     def cluster(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
         """Labels (N,) of a new set; the number of clusters is found automatically unless given."""
         distances = self.distance(X)
         if not self.adapt:
             return self.cluster_distances(distances, n_clusters)
-        return adapted_clustering(distances, as_views(X), lambda d: self.cluster_distances(d, n_clusters))
+        return adapted_clustering(
+            distances, as_views(X), lambda d: self.cluster_distances(d, n_clusters)
+        )
 
     def cluster_distances(self, distances: np.ndarray, n_clusters: int | None = None) -> np.ndarray:
         """Labels (N,) from a matrix of learnt distances."""
@@ -174,15 +233,25 @@ class ExemplarClusteringLearner(BaseEstimator):
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Mean clustering accuracy on new sets with automatic numbers of clusters."""
         if len(X) != len(y) or len(X) == 0:
-            raise ValueError(f"y: expected one partition for each of at least one sample, got {len(y)} for {len(X)} samples")
+            raise ValueError(
+                f"y: expected one partition for each of at least one sample, got {len(y)} for {len(X)} samples"
+            )
         found = [self.cluster(x) for x in X]
-        truths = [_check_labels(f"y[{k}]", truth, len(labels)) for k, (truth, labels) in enumerate(zip(y, found))]
+        truths = [
+            _check_labels(f"y[{k}]", truth, len(labels))
+            for k, (truth, labels) in enumerate(zip(y, found))
+        ]
         return float(np.mean([accuracy(truth, labels) for truth, labels in zip(truths, found)]))
 
-    def nearest_neighbour_score(self, X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> float:
+    def nearest_neighbour_score(
+        self, X_train: Any, y_train: Any, X_test: Any, y_test: Any
+    ) -> float:
         """Accuracy of nearest-neighbour classification of X_test under the learnt distance."""
         distances = self.distance(X_test, X_train)
-        train, test = _check_labels("y_train", y_train, distances.shape[1]), _check_labels("y_test", y_test, distances.shape[0])
+        train, test = (
+            _check_labels("y_train", y_train, distances.shape[1]),
+            _check_labels("y_test", y_test, distances.shape[0]),
+        )
         return nearest_neighbour_accuracy(distances, train, test)
 
     def plot_weights(self, ax: Any = None) -> Any:
@@ -203,7 +272,9 @@ class ExemplarClusteringLearner(BaseEstimator):
         if isinstance(self.features, str):
             gm.check_choice("features", self.features, ("dimensions", "precomputed"))
         elif not all(hasattr(self.features, name) for name in ("fit", "prepare")):
-            raise ValueError(f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got {self.features!r}")
+            raise ValueError(
+                f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got {self.features!r}"
+            )
         for name in ("alpha", "beta", "tau"):
             gm.check_number(name, getattr(self, name), low=0.0)
         gm.check_number("contrast_share", self.contrast_share, low=0.0, high=1.0)
@@ -216,8 +287,12 @@ class ExemplarClusteringLearner(BaseEstimator):
         gm.check_choice("penalty_rule", self.penalty_rule, ("transfer", "training"))
         if not isinstance(self.adapt, (bool, np.bool_)):
             raise ValueError(f"adapt: expected True or False, got {self.adapt!r}")
-        if self.adapt and (isinstance(self.features, PrecomputedBank) or self.features == "precomputed"):
-            raise ValueError("adapt: precomputed distances hold no points to adapt to; set adapt=False")
+        if self.adapt and (
+            isinstance(self.features, PrecomputedBank) or self.features == "precomputed"
+        ):
+            raise ValueError(
+                "adapt: precomputed distances hold no points to adapt to; set adapt=False"
+            )
         if self.penalty != "learn":
             gm.check_number("penalty", self.penalty)
 
@@ -225,7 +300,9 @@ class ExemplarClusteringLearner(BaseEstimator):
 def _check_labels(name: str, labels: Any, n_points: int) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.shape != (n_points,):
-        raise ValueError(f"{name}: expected {n_points} labels, one a point, got an array of shape {labels.shape}")
+        raise ValueError(
+            f"{name}: expected {n_points} labels, one a point, got an array of shape {labels.shape}"
+        )
     return labels
 
 
@@ -239,7 +316,9 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
     """Every partition as clusters 0..K-1, with clear errors for what is no partition."""
     for name, value in (("X", X), ("y", y)):
         if not isinstance(value, (list, tuple)) or len(value) == 0:
-            raise ValueError(f"{name}: expected a non-empty list with one entry a sample, got {type(value).__name__}")
+            raise ValueError(
+                f"{name}: expected a non-empty list with one entry a sample, got {type(value).__name__}"
+            )
     if len(X) != len(y):
         raise ValueError(f"y: expected one partition a sample, got {len(y)} for {len(X)} samples")
     partitions = []
@@ -247,13 +326,21 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
         truth = np.asarray(truth)
         if truth.ndim == 1 and len(truth) and all(isinstance(label, str) for label in truth):
             truth = truth.astype(str)  # names in an array of objects, as pandas gives them
-        if truth.ndim != 1 or truth.dtype.kind == "O" or (truth.dtype.kind == "f" and not np.isfinite(truth).all()):
-            raise ValueError(f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
-                             f"and type {truth.dtype}")
+        if (
+            truth.ndim != 1
+            or truth.dtype.kind == "O"
+            or (truth.dtype.kind == "f" and not np.isfinite(truth).all())
+        ):
+            raise ValueError(
+                f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
+                f"and type {truth.dtype}"
+            )
         if len(truth) < 2:
             raise ValueError(f"y[{k}]: expected a sample of at least two points, got {len(truth)}")
         cluster = np.unique(truth, return_inverse=True)[1]
         if cluster.max() == 0:
-            raise ValueError(f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing about distances")
+            raise ValueError(
+                f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing about distances"
+            )
         partitions.append(cluster.astype(np.int64))
     return partitions

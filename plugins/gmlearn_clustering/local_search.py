@@ -29,8 +29,13 @@ def kicks_in_vain(n_candidates: int) -> int:
     return 60 + 3 * n_candidates // 2
 
 
-def local_search(problem: FacilityProblem, n_kicks: int | None = None, n_restarts: int = 1, n_clusters: int | None = None,
-                 seed: int = 0) -> np.ndarray:
+def local_search(
+    problem: FacilityProblem,
+    n_kicks: int | None = None,
+    n_restarts: int = 1,
+    n_clusters: int | None = None,
+    seed: int = 0,
+) -> np.ndarray:
     """A low-energy exemplar set.
 
     Two starts, greedy and the exemplars that the dual prices favour, descend by add, drop and swap moves. The better one is
@@ -66,7 +71,11 @@ def local_search(problem: FacilityProblem, n_kicks: int | None = None, n_restart
                 is_open = greedy.copy()
         restart_seed = seed + 7919 * restart
         if fixed:
-            patience = kicks_in_vain(_core_size(problem.n_points, n_clusters, 2)) if n_kicks is None else n_kicks
+            patience = (
+                kicks_in_vain(_core_size(problem.n_points, n_clusters, 2))
+                if n_kicks is None
+                else n_kicks
+            )
             most = _MOST if n_kicks is None else n_kicks
             kernels.search(*problem.arrays, is_open, most, patience, True, False, restart_seed)
         elif n_kicks != 0:
@@ -77,7 +86,9 @@ def local_search(problem: FacilityProblem, n_kicks: int | None = None, n_restart
     return np.flatnonzero(best)
 
 
-def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, seed: int, dual_start: bool) -> None:
+def _kicked(
+    problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, seed: int, dual_start: bool
+) -> None:
     """Improve `is_open` in place by kicks, in stages; each stage works on a core problem around the present set.
 
     Of a large problem both starts are kicked. The exemplars of all solutions seen are candidates of later stages, which can
@@ -87,7 +98,9 @@ def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, 
 
     large = problem.n_points > _SMALL
     n_rounds = 40 + problem.n_points // 10
-    brief = n_kicks is not None and n_kicks < n_rounds  # a short search does not repay good prices or a second core
+    brief = (
+        n_kicks is not None and n_kicks < n_rounds
+    )  # a short search does not repay good prices or a second core
     done, stage, best, price, seen = 0, 0, np.inf, None, np.zeros(problem.n_points, dtype=bool)
     while done < n_kicks if n_kicks is not None else large or stage == 0:
         cost = kernels.search(*problem.arrays, is_open, 0, 0, False, False, seed)
@@ -99,20 +112,34 @@ def _kicked(problem: FacilityProblem, is_open: np.ndarray, n_kicks: int | None, 
             bound, reduced_fee = price_bound(problem, price)
         starts = [(cost, is_open)]
         if stage == 0 and dual_start:
-            starts = sorted([*starts, _dual_start(problem, reduced_fee)], key=lambda start: start[0])
+            starts = sorted(
+                [*starts, _dual_start(problem, reduced_fee)], key=lambda start: start[0]
+            )
             starts = starts if n_kicks is None and large else starts[:1]
         best = starts[0][0]
         now = _MOST
         if n_kicks is not None:
-            now = n_kicks if brief else min(_STAGE, n_kicks - done, -(-n_kicks // 2))  # a second stage sees more candidates
+            now = (
+                n_kicks if brief else min(_STAGE, n_kicks - done, -(-n_kicks // 2))
+            )  # a second stage sees more candidates
         ends = []
         for cost, start in starts:
             seen |= start
             room = cost + problem.offset - bound
             if room > _PROVED * max(1.0, abs(cost)):
-                core = _core(problem, start, seen, np.where(reduced_fee <= room, reduced_fee, np.inf), width=2 + 2 * stage)
-                patience = kicks_in_vain(int(np.isfinite(core.fee).sum())) if n_kicks is None else now
-                cost = kernels.search(*core.arrays, start, now, patience, False, False, seed + stage)
+                core = _core(
+                    problem,
+                    start,
+                    seen,
+                    np.where(reduced_fee <= room, reduced_fee, np.inf),
+                    width=2 + 2 * stage,
+                )
+                patience = (
+                    kicks_in_vain(int(np.isfinite(core.fee).sum())) if n_kicks is None else now
+                )
+                cost = kernels.search(
+                    *core.arrays, start, now, patience, False, False, seed + stage
+                )
             seen |= start
             ends.append(cost)
         is_open[:] = starts[int(np.argmin(ends))][1]
@@ -132,7 +159,13 @@ def _core_size(n_points: int, n_clusters: int, width: int) -> int:
     return min(n_points, 8 + width * n_clusters + n_points // 12)
 
 
-def _core(problem: FacilityProblem, is_open: np.ndarray, seen: np.ndarray, reduced_fee: np.ndarray, width: int) -> FacilityProblem:
+def _core(
+    problem: FacilityProblem,
+    is_open: np.ndarray,
+    seen: np.ndarray,
+    reduced_fee: np.ndarray,
+    width: int,
+) -> FacilityProblem:
     """The candidates and entries that solutions better than `is_open` are likely to use: `width` candidates a cluster.
 
     Those of least reduced fee; +inf excludes a candidate unless it was `seen` in a solution. Rows end at the nearest exemplars.

@@ -8,7 +8,9 @@ import gmlearn as gm
 from gmlearn_clustering.potentials import ExemplarCountBlock, small_models
 
 
-def clustering_loss(assignment: np.ndarray, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0) -> float:
+def clustering_loss(
+    assignment: np.ndarray, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0
+) -> float:
     """alpha sum_C |1 - number of exemplars in C| + beta * number of points assigned to an exemplar outside their cluster.
 
     Zero exactly for the x that are consistent with the partition.
@@ -42,7 +44,11 @@ class ClusteringLoss(gm.Loss):
 
     def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
         cluster = _clusters(truth, observed)
-        return [ExemplarCountBlock([np.flatnonzero(cluster == c) for c in range(cluster.max() + 1)], self.alpha)]
+        return [
+            ExemplarCountBlock(
+                [np.flatnonzero(cluster == c) for c in range(cluster.max() + 1)], self.alpha
+            )
+        ]
 
     def constant(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> float:
         return -self.beta * crf.n_vars
@@ -51,16 +57,22 @@ class ClusteringLoss(gm.Loss):
     def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Loss, gm.CRF, np.ndarray]]:
         """Two clusters, one cluster, and singletons."""
         truths = np.array([[2, 3, 2, 3], [1, 1, 1, 1], [0, 1, 2, 3]])
-        return [(cls(*rng.random(2)), crf, truth) for (crf, _), truth in zip(small_models(rng), truths)]
+        return [
+            (cls(*rng.random(2)), crf, truth) for (crf, _), truth in zip(small_models(rng), truths)
+        ]
 
 
 def _clusters(truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """The true cluster of every point, numbered 0..K-1."""
     if not np.all(observed):
-        raise ValueError("loss 'clustering': the cluster of every point must be known, "
-                         f"got {int(np.sum(~observed))} hidden ones")
+        raise ValueError(
+            "loss 'clustering': the cluster of every point must be known, "
+            f"got {int(np.sum(~observed))} hidden ones"
+        )
     if np.any(truth[truth] != truth):
         point = int(np.flatnonzero(truth[truth] != truth)[0])
-        raise ValueError(f"loss 'clustering': the true labels must assign every point to an exemplar, but point {point} "
-                         f"is assigned to {int(truth[point])}, which is assigned to {int(truth[truth[point]])}")
+        raise ValueError(
+            f"loss 'clustering': the true labels must assign every point to an exemplar, but point {point} "
+            f"is assigned to {int(truth[point])}, which is assigned to {int(truth[truth[point]])}"
+        )
     return np.unique(truth, return_inverse=True)[1]

@@ -12,7 +12,9 @@ import gmlearn as gm
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def squared_euclidean(X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def squared_euclidean(
+    X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """sum_i w_i (x_i - y_i)^2 for all pairs by one matrix product; (N, D), (M, D) -> (N, M), O(N M D), no N x M x D array.
 
     `weights` may have any sign; with non-negative ones rounding never makes a distance negative.
@@ -72,8 +74,14 @@ def rbf_distance(gamma: float) -> Distance:
     return distance
 
 
-_NAMED: dict[str, Distance] = {"sqeuclidean": squared_euclidean, "l2": squared_euclidean, "euclidean": euclidean,
-                               "l1": manhattan, "chi2": chi_squared, "cosine": cosine}
+_NAMED: dict[str, Distance] = {
+    "sqeuclidean": squared_euclidean,
+    "l2": squared_euclidean,
+    "euclidean": euclidean,
+    "l1": manhattan,
+    "chi2": chi_squared,
+    "cosine": cosine,
+}
 #: "l2" is the squared Euclidean distance, as in the paper's figures
 METRICS = tuple(_NAMED) + ("rbf",)
 
@@ -88,12 +96,20 @@ def named_distance(name: str, X: np.ndarray) -> Distance:
     return rbf_distance(1.0 / mean if mean > 0 else 1.0)
 
 
-def pairwise(metric: str | Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def pairwise(
+    metric: str | Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, Y: np.ndarray
+) -> np.ndarray:
     """All distances (N, M) by a named metric, or by a callable of two rows that returns a number (Python speed)."""
     if callable(metric):
         values = [[metric(x, y) for y in Y] for x in X]
-        bad = next((v for row in values for v in row if np.ndim(v) != 0 or isinstance(v, str)), None)
+        bad = next(
+            (v for row in values for v in row if np.ndim(v) != 0 or isinstance(v, str)), None
+        )
         if bad is not None:
-            raise ValueError(f"metric: expected a callable of two rows that returns a number, got {bad!r}")
-        return gm.check_array("metric", np.array(values, dtype=np.float64).reshape(len(X), len(Y)), allow_inf=True)
+            raise ValueError(
+                f"metric: expected a callable of two rows that returns a number, got {bad!r}"
+            )
+        return gm.check_array(
+            "metric", np.array(values, dtype=np.float64).reshape(len(X), len(Y)), allow_inf=True
+        )
     return named_distance(metric, X)(X, Y)

@@ -12,14 +12,28 @@ from gmlearn_clustering.adaptation import adapted_clustering
 from gmlearn_clustering.calibration import calibrated_rate, choose_point, clustering_path
 from gmlearn_clustering.crossfit import cross_fit, range_folds
 from gmlearn_clustering.distances import DistanceBank
-from gmlearn_clustering.fitted_distances import LDAPosterior, LDAProjection, MLCAProjection, deviations
+from gmlearn_clustering.fitted_distances import (
+    LDAPosterior,
+    LDAProjection,
+    MLCAProjection,
+    deviations,
+)
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.plots import plot_weights
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi
 from gmlearn_clustering.solver import exemplars_of_number
 
-_HEADER = ["data", "noise", "method", "accuracy", "clusters", "NMI", "accuracy, k given", "nearest neighbour"]
+_HEADER = [
+    "data",
+    "noise",
+    "method",
+    "accuracy",
+    "clusters",
+    "NMI",
+    "accuracy, k given",
+    "nearest neighbour",
+]
 _NOISE_DIMENSION = 20
 _N_SHOWN = 15
 
@@ -48,12 +62,17 @@ class Features:
 
 def cluster_multiview(run: gm.Run) -> None:
     """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and without noise distances."""
-    names = ("msrcv1", "orl") if run.quick else (
-        "kth", "kth by scale", "kth far scales", "mfeat", "msrcv1", "orl", "scene15")
+    names = (
+        ("msrcv1", "orl")
+        if run.quick
+        else ("kth", "kth by scale", "kth far scales", "mfeat", "msrcv1", "orl", "scene15")
+    )
     splits = range(1 if run.quick else 3)
     rows: list[list[Any]] = []
     weights: dict[str, tuple[np.ndarray, list[str]]] = {}
-    for name, seed in run.progress([(name, seed) for name in names for seed in splits], desc="splits"):
+    for name, seed in run.progress(
+        [(name, seed) for name in names for seed in splits], desc="splits"
+    ):
         split = load_split(run, name, seed + 100 * run.seed)
         plain = distance_features(split)
         for noise in (False, True):
@@ -61,7 +80,7 @@ def cluster_multiview(run: gm.Run) -> None:
             learner, found = evaluate(split, features)
             rows += [[name, noise, method, *scores] for method, scores in found.items()]
             if noise:
-                share = learner.weights_[len(plain.names):].sum() / learner.weights_.sum()
+                share = learner.weights_[len(plain.names) :].sum() / learner.weights_.sum()
                 rows.append([name, noise, "share of weight on noise", float(share)] + [np.nan] * 4)
             else:
                 weights.setdefault(name, (learner.weights_, features.names))
@@ -70,7 +89,9 @@ def cluster_multiview(run: gm.Run) -> None:
     for name, noise, method, *scores in table:
         keys = ("accuracy", "clusters", "nmi", "accuracy_k_given", "nearest_neighbour")
         run.value(f"{name}{' + noise' if noise else ''}: {method}", dict(zip(keys, scores)))
-    run.note("The number of clusters is found by a rule calibrated on the training partition; LDA + k-means is given it.")
+    run.note(
+        "The number of clusters is found by a rule calibrated on the training partition; LDA + k-means is given it."
+    )
     _figure(run, weights)
 
 
@@ -87,7 +108,12 @@ def distance_features(split: Split) -> Features:
     bank = DistanceBank(entries)
     folds = None if split.folds is None else [split.folds]
     train = cross_fit(bank, [split.train], [split.train_labels], folds=folds)[0].matrices
-    return Features(train, bank.prepare(split.test).matrices, bank.cross_features(split.test, split.train), bank.names_)
+    return Features(
+        train,
+        bank.prepare(split.test).matrices,
+        bank.cross_features(split.test, split.train),
+        bank.names_,
+    )
 
 
 def with_noise(features: Features, seed: int) -> Features:
@@ -97,30 +123,54 @@ def with_noise(features: Features, seed: int) -> Features:
     parts: list[tuple[np.ndarray, ...]] = []
     for _ in features.names:
         A, B = (random.normal(size=(n, _NOISE_DIMENSION)) for n in (n_train, n_test))
-        parts.append(tuple(squared_euclidean(x, y) / (2.0 * _NOISE_DIMENSION) for x, y in ((A, A), (B, B), (B, A))))
-    stacked = [np.concatenate([old, np.stack(new)]) for old, new in
-               zip((features.train, features.test, features.cross), zip(*parts))]
+        parts.append(
+            tuple(
+                squared_euclidean(x, y) / (2.0 * _NOISE_DIMENSION)
+                for x, y in ((A, A), (B, B), (B, A))
+            )
+        )
+    stacked = [
+        np.concatenate([old, np.stack(new)])
+        for old, new in zip((features.train, features.test, features.cross), zip(*parts))
+    ]
     return Features(*stacked, features.names + [f"noise {i}" for i in range(len(parts))])
 
 
-def evaluate(split: Split, features: Features) -> tuple[ExemplarClusteringLearner, dict[str, list[float]]]:
+def evaluate(
+    split: Split, features: Features
+) -> tuple[ExemplarClusteringLearner, dict[str, list[float]]]:
     """The learner, and the scores of all methods on one split; the learnt distance is adapted where conditions change."""
     learner = ExemplarClusteringLearner("precomputed").fit([features.train], [split.train_labels])
     n_features = len(features.names)
     scaled = learner.weights_ / learner.scale_
-    candidates = {"learnt": scaled, "average of all": np.full(n_features, 1.0 / n_features),
-                  "best single": np.eye(n_features)[_best_single(features.train, split.train_labels)]}
+    candidates = {
+        "learnt": scaled,
+        "average of all": np.full(n_features, 1.0 / n_features),
+        "best single": np.eye(n_features)[_best_single(features.train, split.train_labels)],
+    }
     found = {}
     for method, w in candidates.items():
-        rate = learner.rate_ if method == "learnt" else calibrated_rate([np.tensordot(w, features.train, 1)], [split.train_labels])
+        rate = (
+            learner.rate_
+            if method == "learnt"
+            else calibrated_rate([np.tensordot(w, features.train, 1)], [split.train_labels])
+        )
         adapt = method == "learnt" and split.folds is not None
-        found[method] = _scores(np.tensordot(w, features.test, 1), np.tensordot(w, features.cross, 1), rate, split, adapt)
+        found[method] = _scores(
+            np.tensordot(w, features.test, 1),
+            np.tensordot(w, features.cross, 1),
+            rate,
+            split,
+            adapt,
+        )
     found["affinity propagation"] = _affinity_propagation(features, split)
     found["LDA + k-means, k given"] = _lda_kmeans(split)
     return learner, found
 
 
-def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split, adapt: bool) -> list[float]:
+def _scores(
+    distances: np.ndarray, cross: np.ndarray, rate: float, split: Split, adapt: bool
+) -> list[float]:
     """Accuracy, clusters, NMI, accuracy with k given, nearest-neighbour accuracy."""
     truth = split.test_labels
 
@@ -130,16 +180,25 @@ def _scores(distances: np.ndarray, cross: np.ndarray, rate: float, split: Split,
     def given(d: np.ndarray) -> np.ndarray:
         return np.argmin(d[:, exemplars_of_number(d, int(truth.max()) + 1)[1]], axis=1)
 
-    found, with_k = (adapted_clustering(distances, split.test, cluster) if adapt else cluster(distances)
-                     for cluster in (automatic, given))
-    return [accuracy(truth, found), int(found.max()) + 1, nmi(truth, found), accuracy(truth, with_k),
-            nearest_neighbour_accuracy(cross, split.train_labels, truth)]
+    found, with_k = (
+        adapted_clustering(distances, split.test, cluster) if adapt else cluster(distances)
+        for cluster in (automatic, given)
+    )
+    return [
+        accuracy(truth, found),
+        int(found.max()) + 1,
+        nmi(truth, found),
+        accuracy(truth, with_k),
+        nearest_neighbour_accuracy(cross, split.train_labels, truth),
+    ]
 
 
 def _best_single(stack: np.ndarray, labels: np.ndarray) -> int:
     """The feature whose leave-one-out nearest neighbours in training agree best with the classes."""
     eye = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
-    return int(np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack]))
+    return int(
+        np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack])
+    )
 
 
 def _affinity_propagation(features: Features, split: Split) -> list[float]:
@@ -151,10 +210,19 @@ def _affinity_propagation(features: Features, split: Split) -> list[float]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its last state is scored all the same
-        labels = AffinityPropagation(affinity="precomputed", random_state=0).fit(-features.test.mean(axis=0)).labels_
+        labels = (
+            AffinityPropagation(affinity="precomputed", random_state=0)
+            .fit(-features.test.mean(axis=0))
+            .labels_
+        )
     labels, truth = np.where(labels < 0, 0, labels), split.test_labels
-    return [accuracy(truth, labels), int(labels.max()) + 1, nmi(truth, labels), np.nan,
-            nearest_neighbour_accuracy(features.cross.mean(axis=0), split.train_labels, truth)]
+    return [
+        accuracy(truth, labels),
+        int(labels.max()) + 1,
+        nmi(truth, labels),
+        np.nan,
+        nearest_neighbour_accuracy(features.cross.mean(axis=0), split.train_labels, truth),
+    ]
 
 
 def _lda_kmeans(split: Split) -> list[float]:
@@ -165,8 +233,13 @@ def _lda_kmeans(split: Split) -> list[float]:
     test, train = projection.transform(split.test), projection.transform(split.train)
     labels = KMeans(k, n_init=10, random_state=0).fit_predict(test)
     score = accuracy(truth, labels)
-    return [score, k, nmi(truth, labels), score,
-            nearest_neighbour_accuracy(squared_euclidean(test, train), split.train_labels, truth)]
+    return [
+        score,
+        k,
+        nmi(truth, labels),
+        score,
+        nearest_neighbour_accuracy(squared_euclidean(test, train), split.train_labels, truth),
+    ]
 
 
 def load_split(run: gm.Run, name: str, seed: int) -> Split:
@@ -177,28 +250,48 @@ def load_split(run: gm.Run, name: str, seed: int) -> Split:
         views, labels, scale = kth_views(run.path("texture/kth_tips_gray_128.npz"))
     else:
         with np.load(run.path(f"multiview/{name}.npz")) as archive:
-            views = [archive[key].astype(np.float64) for key in sorted(archive.files) if key.startswith("view")]
+            views = [
+                archive[key].astype(np.float64)
+                for key in sorted(archive.files)
+                if key.startswith("view")
+            ]
             labels = archive["labels"].astype(np.int64)
     random = np.random.default_rng(seed)
     if name.startswith("kth "):
         first = scale % 2 == 1 if name == "kth by scale" else scale <= 5
         train, test = np.flatnonzero(first), np.flatnonzero(~first)
     else:
-        halves = [_halves(np.flatnonzero(labels == c), random, 80 if name == "scene15" else None) for c in np.unique(labels)]
+        halves = [
+            _halves(np.flatnonzero(labels == c), random, 80 if name == "scene15" else None)
+            for c in np.unique(labels)
+        ]
         train, test = (np.concatenate(part) for part in zip(*halves))
-    train, test = random.permutation(train), random.permutation(test)  # sorted classes would break ties in our favour
+    train, test = (
+        random.permutation(train),
+        random.permutation(test),
+    )  # sorted classes would break ties in our favour
     scaled = []
     for view in views:
         scaled.append((view - view[train].mean(axis=0)) / deviations(view[train]))
     folds = None
-    if name.startswith("kth "):  # new scales: leave out single ones for tests in between, ranges for tests beyond
-        folds = range_folds(scale[train]) if name == "kth far scales" else np.unique(scale[train], return_inverse=True)[1]
-    return Split([v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test], folds)
+    if name.startswith(
+        "kth "
+    ):  # new scales: leave out single ones for tests in between, ranges for tests beyond
+        folds = (
+            range_folds(scale[train])
+            if name == "kth far scales"
+            else np.unique(scale[train], return_inverse=True)[1]
+        )
+    return Split(
+        [v[train] for v in scaled], labels[train], [v[test] for v in scaled], labels[test], folds
+    )
 
 
-def _halves(members: np.ndarray, random: np.random.Generator, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _halves(
+    members: np.ndarray, random: np.random.Generator, limit: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     members = random.permutation(members)[:limit]
-    return members[:len(members) // 2], members[len(members) // 2:]
+    return members[: len(members) // 2], members[len(members) // 2 :]
 
 
 def _averaged(rows: list[list[Any]]) -> list[list[Any]]:
@@ -216,11 +309,19 @@ def _figure(run: gm.Run, weights: dict[str, tuple[np.ndarray, list[str]]]) -> No
 
     columns = min(4, len(weights))
     with matplotlib.rc_context(gm.plot.style()):
-        figure, axes = plt.subplots(-(-len(weights) // columns), columns, squeeze=False,
-                                    figsize=(3.6 * columns, 3.8 * -(-len(weights) // columns)))
+        figure, axes = plt.subplots(
+            -(-len(weights) // columns),
+            columns,
+            squeeze=False,
+            figsize=(3.6 * columns, 3.8 * -(-len(weights) // columns)),
+        )
         for ax, (name, (w, names)) in zip(axes.flat, weights.items()):
             largest = np.argsort(-w, kind="stable")[:_N_SHOWN]
             plot_weights(w[largest], [names[i] for i in largest], ax).set_title(name)
-        for ax in axes.flat[len(weights):]:
+        for ax in axes.flat[len(weights) :]:
             ax.set_axis_off()
-    run.figure("weights.png", figure, f"The {_N_SHOWN} largest weights of the distances, first split, without noise distances.")
+    run.figure(
+        "weights.png",
+        figure,
+        f"The {_N_SHOWN} largest weights of the distances, first split, without noise distances.",
+    )

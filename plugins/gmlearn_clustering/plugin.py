@@ -26,12 +26,22 @@ def _demo(run: gm.Run) -> None:
 @gm.hookimpl
 def gmlearn_experiments() -> list[gm.Experiment]:
     return [
-        gm.Experiment("demo", "Learn a distance from partitions, then cluster sets never seen before", _demo),
-        gm.Experiment("cluster-synthetic", "Learn to cluster Gaussians with noisy dimensions (Komodakis 2011, Fig. 2)", _synthetic),
-        gm.Experiment("cluster-multiview", "Learn distances over several descriptors of real images and digits", _multiview,
-                      data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels) and "
-                           "texture/kth_tips_gray_128.npz (images, labels). Scene-15, UCI Multiple Features, MSRC-v1 and ORL "
-                           "are published as multi-view collections, KTH-TIPS by the Royal Institute of Technology, Stockholm."),
+        gm.Experiment(
+            "demo", "Learn a distance from partitions, then cluster sets never seen before", _demo
+        ),
+        gm.Experiment(
+            "cluster-synthetic",
+            "Learn to cluster Gaussians with noisy dimensions (Komodakis 2011, Fig. 2)",
+            _synthetic,
+        ),
+        gm.Experiment(
+            "cluster-multiview",
+            "Learn distances over several descriptors of real images and digits",
+            _multiview,
+            data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels) and "
+            "texture/kth_tips_gray_128.npz (images, labels). Scene-15, UCI Multiple Features, MSRC-v1 and ORL "
+            "are published as multi-view collections, KTH-TIPS by the Royal Institute of Technology, Stockholm.",
+        ),
     ]
 
 

@@ -40,7 +40,9 @@ class ExemplarBlock(gm.Block):
 
     def check(self) -> None:
         if (self.states != self.sample.n_points).any():
-            raise ValueError(f"{self}: every variable needs {self.sample.n_points} states, one a point")
+            raise ValueError(
+                f"{self}: every variable needs {self.sample.n_points} states, one a point"
+            )
 
     def exemplar_penalty(self, w: Mapping[str, np.ndarray]) -> float:
         """d_qq."""
@@ -53,7 +55,9 @@ class ExemplarBlock(gm.Block):
                 values[m] = np.inf
                 continue
             n_exemplars = int((labels == np.arange(len(labels))).sum())
-            values[m] = float(w[DISTANCE] @ self.sample.gather(labels)) + n_exemplars * self.exemplar_penalty(w)
+            values[m] = float(
+                w[DISTANCE] @ self.sample.gather(labels)
+            ) + n_exemplars * self.exemplar_penalty(w)
         return values
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -97,7 +101,9 @@ def exemplar_model(sample: SampleDistances, penalty: float | None = 1.0) -> gm.C
     return crf
 
 
-def small_models(rng: np.random.Generator, n_points: int = 4) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
+def small_models(
+    rng: np.random.Generator, n_points: int = 4
+) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
     """For checks, models of a few points with weights: asymmetric distances; the penalty positive, so negative that every
     point is an exemplar, and learnt.
     """

@@ -7,7 +7,10 @@ import numpy as np
 
 def contingency(truth: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Counts (number of classes, number of clusters)."""
-    truth, labels = np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]
+    truth, labels = (
+        np.unique(truth, return_inverse=True)[1],
+        np.unique(labels, return_inverse=True)[1],
+    )
     table = np.zeros((truth.max() + 1, labels.max() + 1), dtype=np.int64)
     np.add.at(table, (truth, labels), 1)
     return table
@@ -39,6 +42,8 @@ def nmi(truth: np.ndarray, labels: np.ndarray) -> float:
     return float(normalized_mutual_info_score(truth, labels))
 
 
-def nearest_neighbour_accuracy(distances: np.ndarray, train_labels: np.ndarray, test_labels: np.ndarray) -> float:
+def nearest_neighbour_accuracy(
+    distances: np.ndarray, train_labels: np.ndarray, test_labels: np.ndarray
+) -> float:
     """Share of test points whose nearest training point, by `distances` (test, train), has their class."""
     return float((train_labels[np.argmin(distances, axis=1)] == test_labels).mean())

@@ -16,7 +16,14 @@ import gmlearn as gm
 from gmlearn_clustering.completion import medoid_completion
 from gmlearn_clustering.distances import SampleDistances
 from gmlearn_clustering.losses import ClusteringLoss
-from gmlearn_clustering.potentials import DISTANCE, PENALTY, ExemplarBlock, ExemplarCountBlock, exemplar_model, small_models
+from gmlearn_clustering.potentials import (
+    DISTANCE,
+    PENALTY,
+    ExemplarBlock,
+    ExemplarCountBlock,
+    exemplar_model,
+    small_models,
+)
 
 
 class PointSlaves(gm.SlaveGroup):
@@ -25,7 +32,9 @@ class PointSlaves(gm.SlaveGroup):
     ubar_pq = d_pq + extra_pq, the extra costs being what a loss adds. Exact; O(N) a point, O(N^2) memory for all of them.
     """
 
-    def __init__(self, sample: SampleDistances, extra: np.ndarray, points: np.ndarray | None = None):
+    def __init__(
+        self, sample: SampleDistances, extra: np.ndarray, points: np.ndarray | None = None
+    ):
         self.sample, self.extra = sample, extra
         self.points = np.arange(sample.n_points) if points is None else points
         self.n = len(self.points)
@@ -43,7 +52,15 @@ class PointSlaves(gm.SlaveGroup):
         ind = np.empty(theta.shape)
         value, chosen = np.empty(self.n), np.empty(self.n, dtype=np.int64)
         shape = (self.n, self.sample.n_points)
-        kernels.point_slaves(self.points, theta.reshape(shape), prepared, self.extra, ind.reshape(shape), value, chosen)
+        kernels.point_slaves(
+            self.points,
+            theta.reshape(shape),
+            prepared,
+            self.extra,
+            ind.reshape(shape),
+            value,
+            chosen,
+        )
         return gm.SlaveResult(ind, value, chosen)
 
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
@@ -87,8 +104,14 @@ class ClusteringSlaves(gm.Slaves):
     def __init__(self, crf: gm.CRF):
         exemplar = [b for b in crf.clique_blocks if isinstance(b, ExemplarBlock)]
         counts = [b for b in crf.clique_blocks if isinstance(b, ExemplarCountBlock)]
-        if len(exemplar) != 1 or len(exemplar) + len(counts) != len(crf.clique_blocks) or crf.unary_blocks:
-            raise ValueError("decomposition 'exemplar': expected one exemplar block, and no others but exemplar_count blocks")
+        if (
+            len(exemplar) != 1
+            or len(exemplar) + len(counts) != len(crf.clique_blocks)
+            or crf.unary_blocks
+        ):
+            raise ValueError(
+                "decomposition 'exemplar': expected one exemplar block, and no others but exemplar_count blocks"
+            )
         self.block = exemplar[0]
         self.sample = self.block.sample
         self.extra = np.ascontiguousarray(crf.unary.reshape(crf.n_vars, crf.n_vars))
@@ -105,22 +128,26 @@ class ClusteringSlaves(gm.Slaves):
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """The points' duals form an (N, N) matrix, so sums over slaves are column sums."""
         n = self.n_coords
-        total = per_dual[:n * n].reshape(n, n).sum(axis=0) + np.bincount(self.coords[n * n:], per_dual[n * n:], n)
+        total = per_dual[: n * n].reshape(n, n).sum(axis=0) + np.bincount(
+            self.coords[n * n :], per_dual[n * n :], n
+        )
         return total / self.count
 
     def spread(self, per_coord: np.ndarray) -> np.ndarray:
         n = self.n_coords
-        if n and (per_coord == per_coord[0]).all():  # the usual case, one penalty for all points: no N^2 numbers to write
+        if (
+            n and (per_coord == per_coord[0]).all()
+        ):  # the usual case, one penalty for all points: no N^2 numbers to write
             return np.broadcast_to(per_coord[:1], self.coords.shape)
         out = np.empty(len(self.coords), dtype=per_coord.dtype)
-        out[:n * n].reshape(n, n)[:] = per_coord
-        out[n * n:] = per_coord[self.coords[n * n:]]
+        out[: n * n].reshape(n, n)[:] = per_coord
+        out[n * n :] = per_coord[self.coords[n * n :]]
         return out
 
     def shift(self, per_coord: np.ndarray, per_dual: np.ndarray, out: np.ndarray) -> None:
         n = self.n_coords
-        np.add(per_dual[:n * n].reshape(n, n), per_coord, out=out[:n * n].reshape(n, n))
-        np.add(per_dual[n * n:], per_coord[self.coords[n * n:]], out=out[n * n:])
+        np.add(per_dual[: n * n].reshape(n, n), per_coord, out=out[: n * n].reshape(n, n))
+        np.add(per_dual[n * n :], per_coord[self.coords[n * n :]], out=out[n * n :])
 
     def mean_of(self, results: Sequence[gm.SlaveResult]) -> np.ndarray:
         n = self.n_coords
@@ -129,11 +156,15 @@ class ClusteringSlaves(gm.Slaves):
             total += np.bincount(group.coords, result.ind, n)
         return total / self.count
 
-    def move(self, per_dual: np.ndarray, results: Sequence[gm.SlaveResult], mean: np.ndarray, size: float) -> None:
+    def move(
+        self, per_dual: np.ndarray, results: Sequence[gm.SlaveResult], mean: np.ndarray, size: float
+    ) -> None:
         from gmlearn_clustering import _slaves_numba as kernels
 
         n = self.n_coords
-        kernels.move_rows(per_dual[:n * n].reshape(n, n), results[0].ind.reshape(n, n), size * mean, size)
+        kernels.move_rows(
+            per_dual[: n * n].reshape(n, n), results[0].ind.reshape(n, n), size * mean, size
+        )
         for where, result, group in zip(self.slices[1:], results[1:], self.groups[1:]):
             per_dual[where] += size * (result.ind - mean[group.coords])
 
@@ -158,7 +189,8 @@ class ExemplarDecomposition(gm.Decomposition):
     name = "exemplar"
     known_failures: ClassVar[dict[str, str]] = {
         "check_slaves_sum_to_the_energy": "the slaves share the indicators x_qq alone, not whole labels, so the kit cannot read "
-                                          "a slave's energy off a labelling; the plugin's own tests do"}
+        "a slave's energy off a labelling; the plugin's own tests do"
+    }
 
     def claims(self, crf: gm.CRF) -> bool:
         return any(isinstance(b, ExemplarBlock) for b in crf.clique_blocks)
@@ -177,20 +209,33 @@ class ExemplarDecomposition(gm.Decomposition):
         return made
 
 
-def training_sample(sample: SampleDistances, cluster: np.ndarray, penalty: float | None = 1.0, weight: float = 1.0) -> gm.Sample:
+def training_sample(
+    sample: SampleDistances, cluster: np.ndarray, penalty: float | None = 1.0, weight: float = 1.0
+) -> gm.Sample:
     """What ``gm.train`` takes: the model, any assignment consistent with the true clusters (N,), and the medoid completion."""
     crf = exemplar_model(sample, penalty)
 
     def completion(_: gm.Sample, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        return medoid_completion(sample.matrix(w[DISTANCE]), cluster, crf.clique_blocks[0].exemplar_penalty(w))[0]
+        return medoid_completion(
+            sample.matrix(w[DISTANCE]), cluster, crf.clique_blocks[0].exemplar_penalty(w)
+        )[0]
 
     return gm.Sample(crf, _first_members(cluster), weight=weight, completion=completion)
 
 
-def training_slaves(sample: SampleDistances, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0,
-                    penalty: float | None = 1.0) -> ClusteringSlaves:
+def training_slaves(
+    sample: SampleDistances,
+    cluster: np.ndarray,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    penalty: float | None = 1.0,
+) -> ClusteringSlaves:
     """The slaves of the loss-augmented energy of one training sample; cluster (N,) are the true clusters 0..K-1."""
-    return ClusteringSlaves(ClusteringLoss(alpha, beta).augment(exemplar_model(sample, penalty), _first_members(cluster)))
+    return ClusteringSlaves(
+        ClusteringLoss(alpha, beta).augment(
+            exemplar_model(sample, penalty), _first_members(cluster)
+        )
+    )
 
 
 def _first_members(cluster: np.ndarray) -> np.ndarray:

@@ -35,9 +35,15 @@ class ExemplarSolution:
         return (self.energy - self.lower_bound) / scale if scale > 0 else 0.0
 
 
-def minimise_exemplars(costs: np.ndarray | scipy.sparse.sparray, solver: str = "auto", n_kicks: int | None = None,
-                       n_restarts: int = 1, n_bound_rounds: int = 300, time_limit: float | None = None,
-                       seed: int = 0) -> ExemplarSolution:
+def minimise_exemplars(
+    costs: np.ndarray | scipy.sparse.sparray,
+    solver: str = "auto",
+    n_kicks: int | None = None,
+    n_restarts: int = 1,
+    n_bound_rounds: int = 300,
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> ExemplarSolution:
     """Minimise E(Q) = sum over p not in Q of min over q in Q of d_pq + sum over q in Q of d_qq.
 
     Parameters
@@ -57,7 +63,9 @@ def minimise_exemplars(costs: np.ndarray | scipy.sparse.sparray, solver: str = "
     problem = facility_problem(costs)
     everyone = np.flatnonzero(np.isfinite(problem.fee))
     if np.isinf(exemplar_energy(costs, everyone)):
-        raise ValueError("costs: some point has only forbidden (+inf) exemplars, so no clustering has a finite energy")
+        raise ValueError(
+            "costs: some point has only forbidden (+inf) exemplars, so no clustering has a finite energy"
+        )
     exemplars = local_search(problem, n_kicks, n_restarts, seed=seed)
     energy = exemplar_energy(costs, exemplars)
     prices = dual_prices(problem, energy, n_rounds=n_bound_rounds)
@@ -66,11 +74,14 @@ def minimise_exemplars(costs: np.ndarray | scipy.sparse.sparray, solver: str = "
     if solver == "exact" or (solver == "auto" and unproved and len(prices) <= 40):
         exemplars, proved = exact_exemplars(problem, exemplars, time_limit)
         energy, bound = exemplar_energy(costs, exemplars), max(bound, proved)
-    return ExemplarSolution(exemplars, assign(costs, exemplars), energy, min(bound, energy), prices + problem.shift)
+    return ExemplarSolution(
+        exemplars, assign(costs, exemplars), energy, min(bound, energy), prices + problem.shift
+    )
 
 
-def exemplars_of_number(distances: np.ndarray, n_clusters: int, n_kicks: int | None = None,
-                        seed: int = 0) -> tuple[float, np.ndarray]:
+def exemplars_of_number(
+    distances: np.ndarray, n_clusters: int, n_kicks: int | None = None, seed: int = 0
+) -> tuple[float, np.ndarray]:
     """A uniform penalty and exactly `n_clusters` exemplars that minimise the sum of distances.
 
     The number of exemplars falls as the penalty grows: bisection finds a penalty at which the minimiser of E has the
@@ -95,10 +106,16 @@ def exemplars_of_number(distances: np.ndarray, n_clusters: int, n_kicks: int | N
         if high - low <= 1e-6 * max(abs(low), abs(high)):
             break
         # numbers of clusters vary over orders of magnitude of the penalty: halve the logarithm where both ends allow
-        penalty = np.sqrt(low * high) if low > 0 else (high / 8.0 if high > 1e-6 and low < 0 <= high else 0.5 * (low + high))
+        penalty = (
+            np.sqrt(low * high)
+            if low > 0
+            else (high / 8.0 if high > 1e-6 and low < 0 <= high else 0.5 * (low + high))
+        )
     # with a fixed number the penalty is a constant; a large one keeps every fee positive
     problem = facility_problem(with_penalty(distances, float(finite.max()) + 1.0), prune=False)
     exemplars = local_search(problem, n_kicks, n_clusters=n_clusters, seed=seed)
     if np.isinf(exemplar_energy(with_penalty(distances, penalty), exemplars)):
-        raise ValueError(f"n_clusters: found no allowed clustering with {n_clusters} exemplars (forbidden distances)")
+        raise ValueError(
+            f"n_clusters: found no allowed clustering with {n_clusters} exemplars (forbidden distances)"
+        )
     return float(penalty), exemplars

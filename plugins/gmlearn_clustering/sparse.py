@@ -15,10 +15,14 @@ def draw_landmarks(X: np.ndarray, seed: int = 0) -> np.ndarray:
     """About 2 sqrt(N) well spread points (k-means++), at most 512; ascending indices."""
     from sklearn.cluster import kmeans_plusplus
 
-    return np.unique(kmeans_plusplus(X, int(min(512, len(X), 2 * np.sqrt(len(X)))), random_state=seed)[1])
+    return np.unique(
+        kmeans_plusplus(X, int(min(512, len(X), 2 * np.sqrt(len(X)))), random_state=seed)[1]
+    )
 
 
-def neighbour_costs(X: np.ndarray, penalty: float | np.ndarray, n_neighbors: int, landmarks: np.ndarray) -> scipy.sparse.csr_array:
+def neighbour_costs(
+    X: np.ndarray, penalty: float | np.ndarray, n_neighbors: int, landmarks: np.ndarray
+) -> scipy.sparse.csr_array:
     """Squared Euclidean costs of every point to its neighbours and to common landmarks, penalties on the diagonal.
 
     Edges: the `n_neighbors` nearest neighbours in either direction, and all points to the `landmarks` (point indices). The
@@ -40,7 +44,9 @@ def neighbour_costs(X: np.ndarray, penalty: float | np.ndarray, n_neighbors: int
     return _union(parts, n)
 
 
-def _union(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int) -> scipy.sparse.csr_array:
+def _union(
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int
+) -> scipy.sparse.csr_array:
     """The union of (row, column, value) entries; where several parts hold one, the first counts (nothing is summed)."""
     key = np.concatenate([row.astype(np.int64) * n + column for row, column, _ in parts])
     value = np.concatenate([part[2] for part in parts])
@@ -48,14 +54,16 @@ def _union(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int) -> sc
     return scipy.sparse.csr_array((value[first], (key // n, key % n)), shape=(n, n))
 
 
-def nearest_exemplars(X: np.ndarray, exemplars: np.ndarray, distance: Distance) -> tuple[np.ndarray, np.ndarray]:
+def nearest_exemplars(
+    X: np.ndarray, exemplars: np.ndarray, distance: Distance
+) -> tuple[np.ndarray, np.ndarray]:
     """Position in `exemplars` of the nearest one of every row (ties: the first), and its distance; blocks of rows."""
     nearest, value = np.empty(len(X), dtype=np.int64), np.empty(len(X))
     step = max(1, _BLOCK // max(1, len(exemplars)))
     for start in range(0, len(X), step):
-        block = distance(X[start:start + step], exemplars)
-        nearest[start:start + step] = block.argmin(axis=1)
-        value[start:start + step] = block.min(axis=1)
+        block = distance(X[start : start + step], exemplars)
+        nearest[start : start + step] = block.argmin(axis=1)
+        value[start : start + step] = block.min(axis=1)
     return nearest, value
 
 
@@ -82,7 +90,9 @@ def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) 
     return exemplars
 
 
-def all_pairs_bound(X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarray, distance: Distance) -> float:
+def all_pairs_bound(
+    X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarray, distance: Distance
+) -> float:
     """A lower bound of min E(Q) over *all* pairs from prices found on a neighbour graph; O(N^2 D) time, O(N) memory.
 
     L(v) = sum_p v_p + sum_q min(0, d_qq - v_q - sum over p != q of max(v_p - d_pq, 0)) holds for every v (the point q pays
@@ -95,7 +105,7 @@ def all_pairs_bound(X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarr
     bounds = scaled.sum(axis=1)
     step = max(1, _BLOCK // n)
     for start in range(0, n, step):
-        block = distance(X[start:start + step], X)
+        block = distance(X[start : start + step], X)
         columns = np.arange(start, start + len(block))
         block[np.arange(len(block)), columns] = np.inf
         for i, v in enumerate(scaled):

@@ -20,8 +20,16 @@ class SyntheticSets:
     noisy: np.ndarray
 
 
-def noisy_gaussians(rho: float, n_points: int = 300, n_dimensions: int = 100, n_clusters: int = 10, n_sets: int = 10,
-                    noise: float = 10.0, separation: float = 8.0, seed: int = 0) -> SyntheticSets:
+def noisy_gaussians(
+    rho: float,
+    n_points: int = 300,
+    n_dimensions: int = 100,
+    n_clusters: int = 10,
+    n_sets: int = 10,
+    noise: float = 10.0,
+    separation: float = 8.0,
+    seed: int = 0,
+) -> SyntheticSets:
     """Sets drawn from mixtures of Gaussians with diagonal covariance; the last share `rho` of the dimensions is noisy.
 
     Parameters
@@ -39,13 +47,21 @@ def noisy_gaussians(rho: float, n_points: int = 300, n_dimensions: int = 100, n_
     sets = []
     for _ in range(2 * n_sets):
         means = _separated_means(random, n_clusters, ~noisy, separation)
-        labels = np.sort(np.concatenate([np.arange(n_clusters), random.integers(0, n_clusters, n_points - n_clusters)]))
-        sets.append((means[labels] + deviation * random.normal(size=(n_points, n_dimensions)), labels))
+        labels = np.sort(
+            np.concatenate(
+                [np.arange(n_clusters), random.integers(0, n_clusters, n_points - n_clusters)]
+            )
+        )
+        sets.append(
+            (means[labels] + deviation * random.normal(size=(n_points, n_dimensions)), labels)
+        )
     points, labels = [x for x, _ in sets], [y for _, y in sets]
     return SyntheticSets(points[:n_sets], labels[:n_sets], points[n_sets:], labels[n_sets:], noisy)
 
 
-def _separated_means(random: np.random.Generator, n: int, informative: np.ndarray, separation: float) -> np.ndarray:
+def _separated_means(
+    random: np.random.Generator, n: int, informative: np.ndarray, separation: float
+) -> np.ndarray:
     """Means from N(0, 4), each redrawn until it keeps its distance over the informative dimensions."""
     means = np.empty((n, len(informative)))
     for c in range(n):
@@ -55,5 +71,7 @@ def _separated_means(random: np.random.Generator, n: int, informative: np.ndarra
             if (distance >= separation).all():
                 break
         else:
-            raise ValueError(f"separation: no {n} means {separation:g} apart in {int(informative.sum())} dimensions; lower it")
+            raise ValueError(
+                f"separation: no {n} means {separation:g} apart in {int(informative.sum())} dimensions; lower it"
+            )
     return means

@@ -20,7 +20,9 @@ def whole_costs(costs: np.ndarray) -> np.ndarray:
     shifted = np.where(finite, costs, 0.0) - costs.min(axis=1, keepdims=True)
     span = float(shifted[finite].max(initial=0.0))
     factor = RANGE / span if span > RANGE * np.finfo(float).tiny else 1.0
-    return np.where(finite, np.rint(np.where(finite, shifted, 0.0) * factor), float(FORBIDDEN)).astype(np.int64)
+    return np.where(
+        finite, np.rint(np.where(finite, shifted, 0.0) * factor), float(FORBIDDEN)
+    ).astype(np.int64)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -86,7 +88,11 @@ def transport(costs, lower, upper, labels):
             if distance[c] == FORBIDDEN or size[c] >= upper[c]:
                 continue
             below = size[c] < lower[c]
-            if last < 0 or (below and not needed) or (below == needed and distance[c] < distance[last]):
+            if (
+                last < 0
+                or (below and not needed)
+                or (below == needed and distance[c] < distance[last])
+            ):
                 last, needed = c, below
         if last < 0:
             return

@@ -83,7 +83,10 @@ def _best_cut(bins, total_weight, total_response):
         if left_weight <= 1e-12 or right_weight <= 1e-12:
             continue
         right_response = total_response - left_response
-        gain = left_response * left_response / left_weight + right_response * right_response / right_weight
+        gain = (
+            left_response * left_response / left_weight
+            + right_response * right_response / right_weight
+        )
         if gain > best:
             best, where = gain, b
             below, above = left_response / left_weight, right_response / right_weight
@@ -91,7 +94,9 @@ def _best_cut(bins, total_weight, total_response):
 
 
 @numba.njit(cache=True, nogil=True)
-def best_hypercut(kernels, positives, negatives, weight, response, n_cuts, state, projection, bins, cut):
+def best_hypercut(
+    kernels, positives, negatives, weight, response, n_cuts, state, projection, bins, cut
+):
     """The best of `n_cuts` random hypercuts (all of them if n_cuts is 0) for given working weights and responses.
 
     kernels : float32 (M, n, n) among training points. positives, negatives : indices. weight, response : (n,).
@@ -109,7 +114,10 @@ def best_hypercut(kernels, positives, negatives, weight, response, n_cuts, state
             p, q = positives[pair // negatives.size], negatives[pair % negatives.size]
         else:
             m = _below(state, n_kernels)
-            p, q = positives[_below(state, positives.size)], negatives[_below(state, negatives.size)]
+            p, q = (
+                positives[_below(state, positives.size)],
+                negatives[_below(state, negatives.size)],
+            )
         low, high = _project(kernels[m, p], kernels[m, q], projection)
         if not high > low:
             continue
@@ -119,12 +127,21 @@ def best_hypercut(kernels, positives, negatives, weight, response, n_cuts, state
         gain, b, below, above = _best_cut(bins, total_weight, total_response)
         if gain > best:
             best = gain
-            cut[0], cut[1], cut[2], cut[3], cut[4], cut[5] = m, p, q, low + (b + 1) / step, below, above
+            cut[0], cut[1], cut[2], cut[3], cut[4], cut[5] = (
+                m,
+                p,
+                q,
+                low + (b + 1) / step,
+                below,
+                above,
+            )
     return best
 
 
 @numba.njit(cache=True, nogil=True)
-def boost(kernels, signs, held, n_stages, n_cuts, exponential, shrinkage, seed, cuts, gains, scores):
+def boost(
+    kernels, signs, held, n_stages, n_cuts, exponential, shrinkage, seed, cuts, gains, scores
+):
     """Train one classifier on the points that are not held out; score all points. Returns the constant term.
 
     kernels : float32 (M, n, n). signs : float64 (n,) of -1 and 1, both present among the training points.
@@ -142,7 +159,18 @@ def boost(kernels, signs, held, n_stages, n_cuts, exponential, shrinkage, seed, 
     projection, bins = np.empty(n, np.float32), np.empty((N_BINS, 2))
     for s in range(n_stages):
         working_set(scores, signs, held, exponential, weight, response)
-        gain = best_hypercut(kernels, positives, negatives, weight, response, n_cuts, state, projection, bins, cuts[s])
+        gain = best_hypercut(
+            kernels,
+            positives,
+            negatives,
+            weight,
+            response,
+            n_cuts,
+            state,
+            projection,
+            bins,
+            cuts[s],
+        )
         gains[s] = max(gain - response.sum() ** 2 / weight.sum(), 0.0)
         if gain < 0:  # every projection was constant: the stage says nothing
             cuts[s] = 0.0
@@ -151,7 +179,9 @@ def boost(kernels, signs, held, n_stages, n_cuts, exponential, shrinkage, seed, 
         cuts[s, 5] *= shrinkage
         m, p, q = np.int64(cuts[s, 0]), np.int64(cuts[s, 1]), np.int64(cuts[s, 2])
         for i in range(n):
-            scores[i] += cuts[s, 5] if kernels[m, p, i] - kernels[m, q, i] > cuts[s, 3] else cuts[s, 4]
+            scores[i] += (
+                cuts[s, 5] if kernels[m, p, i] - kernels[m, q, i] > cuts[s, 3] else cuts[s, 4]
+            )
     return offset
 
 

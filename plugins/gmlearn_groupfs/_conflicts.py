@@ -13,12 +13,18 @@ def explain_bounds(lower: np.ndarray, upper: np.ndarray, n: int) -> None:
     """Raise if the size bounds alone leave no partition of n points."""
     if np.any(lower < 0) or np.any(lower > upper):
         c = int(np.flatnonzero((lower < 0) | (lower > upper))[0])
-        raise ValueError(f"sizes: expected 0 <= lower <= upper, got [{lower[c]}, {upper[c]}] for cluster {c}")
+        raise ValueError(
+            f"sizes: expected 0 <= lower <= upper, got [{lower[c]}, {upper[c]}] for cluster {c}"
+        )
     if lower.sum() > n:
-        raise ValueError(f"sizes: the lower bounds ask for {lower.sum()} points in {lower.size} clusters, got only {n}")
+        raise ValueError(
+            f"sizes: the lower bounds ask for {lower.sum()} points in {lower.size} clusters, got only {n}"
+        )
     if upper.sum() < n:
-        raise ValueError(f"sizes: the upper bounds leave room for {upper.sum()} points in {upper.size} clusters, "
-                         f"got {n}")
+        raise ValueError(
+            f"sizes: the upper bounds leave room for {upper.sum()} points in {upper.size} clusters, "
+            f"got {n}"
+        )
 
 
 def explain_inner_conflict(group: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> None:
@@ -27,12 +33,18 @@ def explain_inner_conflict(group: np.ndarray, must: np.ndarray, cannot: np.ndarr
     if not inside.size:
         return
     i, j = map(int, cannot[inside[0]])
-    graph = coo_array((np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(group.size, group.size)).tocsr()
-    before = shortest_path(graph, directed=False, unweighted=True, indices=i, return_predecessors=True)[1]
+    graph = coo_array(
+        (np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(group.size, group.size)
+    ).tocsr()
+    before = shortest_path(
+        graph, directed=False, unweighted=True, indices=i, return_predecessors=True
+    )[1]
     chain = [j]
     while chain[-1] != i:
         chain.append(int(before[chain[-1]]))
-    raise ValueError(f"cannot_link: ({i}, {j}) contradicts the must-links along {' - '.join(map(str, chain[::-1]))}")
+    raise ValueError(
+        f"cannot_link: ({i}, {j}) contradicts the must-links along {' - '.join(map(str, chain[::-1]))}"
+    )
 
 
 def explain_forbidden(grouped: np.ndarray, group: np.ndarray) -> None:
@@ -40,8 +52,10 @@ def explain_forbidden(grouped: np.ndarray, group: np.ndarray) -> None:
     stuck = np.flatnonzero(np.isinf(grouped).all(axis=1))
     if stuck.size:
         points = np.flatnonzero(group == stuck[0]).tolist()
-        raise ValueError(f"costs: no cluster has a finite cost for point(s) {points}"
-                         f"{' tied by must-links' if len(points) > 1 else ''}")
+        raise ValueError(
+            f"costs: no cluster has a finite cost for point(s) {points}"
+            f"{' tied by must-links' if len(points) > 1 else ''}"
+        )
 
 
 def explain_large_group(group: np.ndarray, upper: np.ndarray) -> None:
@@ -49,8 +63,10 @@ def explain_large_group(group: np.ndarray, upper: np.ndarray) -> None:
     largest = int(np.bincount(group).argmax())
     points = np.flatnonzero(group == largest)
     if points.size > upper.max():
-        raise ValueError(f"must_link: {points.size} points are tied together ({_some(points.tolist())}), but the size bounds "
-                         f"allow at most {upper.max()} in a cluster; drop a link or widen sizes")
+        raise ValueError(
+            f"must_link: {points.size} points are tied together ({_some(points.tolist())}), but the size bounds "
+            f"allow at most {upper.max()} in a cluster; drop a link or widen sizes"
+        )
 
 
 def explain_clique(linked: np.ndarray, group: np.ndarray, n_clusters: int) -> None:
@@ -69,17 +85,27 @@ def explain_clique(linked: np.ndarray, group: np.ndarray, n_clusters: int) -> No
             candidates &= neighbours[best]
         if len(clique) > n_clusters:
             points = sorted(int(np.flatnonzero(group == g)[0]) for g in clique)
-            raise ValueError(f"cannot_link: {len(clique)} points are pairwise kept apart ({_some(points)}), but there are only "
-                             f"{n_clusters} clusters; drop one of their links or raise the number of clusters")
+            raise ValueError(
+                f"cannot_link: {len(clique)} points are pairwise kept apart ({_some(points)}), but there are only "
+                f"{n_clusters} clusters; drop one of their links or raise the number of clusters"
+            )
 
 
 def _some(items: list, limit: int = 12) -> str:
     """The first few items of a list, and how many there are."""
-    return ", ".join(map(str, items[:limit])) + (f", ... {len(items)} in all" if len(items) > limit else "")
+    return ", ".join(map(str, items[:limit])) + (
+        f", ... {len(items)} in all" if len(items) > limit else ""
+    )
 
 
-def minimal_conflict(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray,
-                     is_feasible: Callable[..., bool]) -> str:
+def minimal_conflict(
+    costs: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    must: np.ndarray,
+    cannot: np.ndarray,
+    is_feasible: Callable[..., bool],
+) -> str:
     """The sentence for an infeasible problem: a set of links of which none can be spared, and whether bounds matter."""
     n, n_clusters = costs.shape
     free = np.zeros(n_clusters, np.int64), np.full(n_clusters, n, np.int64)
@@ -88,20 +114,28 @@ def minimal_conflict(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, mu
     links = [("must", *map(int, p)) for p in must] + [("cannot", *map(int, p)) for p in cannot]
 
     def holds(chosen: list) -> bool:
-        pairs = (np.array([p[1:] for p in chosen if p[0] == kind], np.int64) for kind in ("must", "cannot"))
+        pairs = (
+            np.array([p[1:] for p in chosen if p[0] == kind], np.int64)
+            for kind in ("must", "cannot")
+        )
         return is_feasible(costs, *bounds, *(p.reshape(-1, 2) for p in pairs))
 
-    sizes = f"the size bounds [{lower.min()}, {upper.max()}] of " * bounded + f"{n_clusters} clusters"
+    sizes = (
+        f"the size bounds [{lower.min()}, {upper.max()}] of " * bounded + f"{n_clusters} clusters"
+    )
     if not holds([]):
         return f"constraints: no labelling of finite cost meets {sizes}; forbid fewer entries of costs or widen sizes"
     core = _quick_explain([], links, False, holds)
     named = {kind: [p[1:] for p in core if p[0] == kind] for kind in ("must", "cannot")}
     words = " and ".join(f"{kind}_link {_some(pairs)}" for kind, pairs in named.items() if pairs)
     return f"constraints: {words} cannot be met together with {sizes}; drop one of these links" + (
-        " or widen sizes" if bounded else " or raise the number of clusters")
+        " or widen sizes" if bounded else " or raise the number of clusters"
+    )
 
 
-def _quick_explain(background: list, links: list, background_grew: bool, holds: Callable[[list], bool]) -> list:
+def _quick_explain(
+    background: list, links: list, background_grew: bool, holds: Callable[[list], bool]
+) -> list:
     """A minimal subset of `links` that, with `background`, does not hold (Junker's QuickXplain, AAAI 2004)."""
     if background_grew and not holds(background):
         return []

@@ -45,13 +45,23 @@ def assignment_costs(scores: np.ndarray, loss: str = "log") -> tuple[np.ndarray,
     return -2.0 * np.sinh(clipped), float(np.exp(clipped).sum())
 
 
-def make_assigner(sizes: Any, must_link: Any, cannot_link: Any) -> Callable[[np.ndarray], np.ndarray]:
+def make_assigner(
+    sizes: Any, must_link: Any, cannot_link: Any
+) -> Callable[[np.ndarray], np.ndarray]:
     """costs -> labels under fixed constraints."""
     return lambda costs: constrained_assignment(costs, sizes, must_link, cannot_link)
 
 
-def alternate(classifiers: Classifiers, labels: np.ndarray, assign: Callable[[np.ndarray], np.ndarray], *,
-              max_iter: int, patience: int, seed: int, loss: str = "log") -> Alternation:
+def alternate(
+    classifiers: Classifiers,
+    labels: np.ndarray,
+    assign: Callable[[np.ndarray], np.ndarray],
+    *,
+    max_iter: int,
+    patience: int,
+    seed: int,
+    loss: str = "log",
+) -> Alternation:
     """Alternate from `labels` until the labels repeat or the loss has not dropped for `patience` iterations."""
     best = Alternation(labels, np.inf, 0, [])
     history: list[float] = []
@@ -63,7 +73,9 @@ def alternate(classifiers: Classifiers, labels: np.ndarray, assign: Callable[[np
         if history[-1] < best.loss - 1e-9 * abs(best.loss) if np.isfinite(best.loss) else True:
             best = Alternation(new, history[-1], t, history)
         # a classifier without randomness or growth would only repeat itself from the same labels
-        if t - best.iteration >= patience or (classifiers.name == "contrast" and np.array_equal(new, labels)):
+        if t - best.iteration >= patience or (
+            classifiers.name == "contrast" and np.array_equal(new, labels)
+        ):
             break
         labels = new
     return best

@@ -23,7 +23,9 @@ from gmlearn_groupfs._conflicts import (
 _COST_RANGE = 1e4
 
 
-def constrained_assignment(costs: Any, sizes: Any = None, must_link: Any = None, cannot_link: Any = None) -> np.ndarray:
+def constrained_assignment(
+    costs: Any, sizes: Any = None, must_link: Any = None, cannot_link: Any = None
+) -> np.ndarray:
     r"""Labels of least total cost under size bounds and pairwise links.
 
     .. math:: \min_y \sum_i d_{i y_i}, \quad l_c \le |\{i : y_i = c\}| \le u_c, \quad
@@ -56,9 +58,14 @@ def constrained_assignment(costs: Any, sizes: Any = None, must_link: Any = None,
     costs = gm.check_array("costs", costs, ndim=2, allow_inf=True)
     n, n_clusters = costs.shape
     if n == 0 or n_clusters == 0:
-        raise ValueError(f"costs: expected at least one point and one cluster, got shape {costs.shape}")
+        raise ValueError(
+            f"costs: expected at least one point and one cluster, got shape {costs.shape}"
+        )
     lower, upper = check_sizes(sizes, n, n_clusters)
-    must, cannot = check_links("must_link", must_link, n), check_links("cannot_link", cannot_link, n)
+    must, cannot = (
+        check_links("must_link", must_link, n),
+        check_links("cannot_link", cannot_link, n),
+    )
     explain_links(costs, upper, must, cannot)
     labels = cheapest_partition(costs, lower, upper, must, cannot)
     if labels is None:
@@ -72,14 +79,22 @@ def check_sizes(sizes: Any, n: int, n_clusters: int) -> tuple[np.ndarray, np.nda
         return np.zeros(n_clusters, np.int64), np.full(n_clusters, n, np.int64)
     if not isinstance(sizes, Sequence | np.ndarray) or len(sizes) != 2:
         raise ValueError(f"sizes: expected a pair (lower, upper) or None, got {sizes!r}")
-    lower, upper = (np.broadcast_to(gm.check_array(f"sizes[{k}]", sizes[k], ndim=(0, 1), dtype=np.int64), n_clusters)
-                    if np.size(sizes[k]) in (1, n_clusters) else _wrong_length(k, sizes[k], n_clusters) for k in (0, 1))
+    lower, upper = (
+        np.broadcast_to(
+            gm.check_array(f"sizes[{k}]", sizes[k], ndim=(0, 1), dtype=np.int64), n_clusters
+        )
+        if np.size(sizes[k]) in (1, n_clusters)
+        else _wrong_length(k, sizes[k], n_clusters)
+        for k in (0, 1)
+    )
     explain_bounds(lower, upper, n)
     return np.ascontiguousarray(lower), np.ascontiguousarray(upper)
 
 
 def _wrong_length(k: int, given: Any, n_clusters: int) -> Any:
-    raise ValueError(f"sizes[{k}]: expected one number or {n_clusters} (one per cluster), got {np.size(given)}")
+    raise ValueError(
+        f"sizes[{k}]: expected one number or {n_clusters} (one per cluster), got {np.size(given)}"
+    )
 
 
 def check_links(name: str, links: Any, n: int) -> np.ndarray:
@@ -110,7 +125,9 @@ def greedy_assignment(costs: np.ndarray, upper: Any) -> np.ndarray:
     return labels
 
 
-def explain_links(costs: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> None:
+def explain_links(
+    costs: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray
+) -> None:
     """Raise for what can be seen without a search: contradictory links, too large groups, too many points kept apart."""
     group, grouped, linked = _grouped(costs, must, cannot)
     explain_inner_conflict(group, must, cannot)
@@ -119,8 +136,9 @@ def explain_links(costs: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot
     explain_clique(linked, group, costs.shape[1])
 
 
-def cheapest_partition(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray,
-                       cannot: np.ndarray) -> np.ndarray | None:
+def cheapest_partition(
+    costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray
+) -> np.ndarray | None:
     """`constrained_assignment` of arguments that are in order: labels (n,), or None if no labelling meets all constraints."""
     group, grouped, linked = _grouped(costs, must, cannot)
     if np.any(group[cannot[:, 0]] == group[cannot[:, 1]]) or np.isinf(grouped).all(axis=1).any():
@@ -139,7 +157,9 @@ def _keeps(labels: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> bool:
     return bool(np.all(same[:, 0] == same[:, 1]) and np.all(apart[:, 0] != apart[:, 1]))
 
 
-def _grouped(costs: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _grouped(
+    costs: np.ndarray, must: np.ndarray, cannot: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The must-linked group of every point (n,), the groups' costs (G, C), and the cannot-linked pairs of groups (K, 2)."""
     group = _contract(must, len(costs))
     grouped = np.zeros((group.max() + 1, costs.shape[1]))
@@ -147,7 +167,9 @@ def _grouped(costs: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> tuple[n
     return group, grouped, np.unique(np.sort(group[cannot], axis=1), axis=0)
 
 
-def is_feasible(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> bool:
+def is_feasible(
+    costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray
+) -> bool:
     """Whether any labelling meets all constraints (only the pattern of +inf in `costs` matters)."""
     group, blocked, linked = _grouped(np.where(np.isinf(costs), np.inf, 0.0), must, cannot)
     if np.any(group[cannot[:, 0]] == group[cannot[:, 1]]):
@@ -172,11 +194,15 @@ def _transport(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
     return None if missing else labels
 
 
-def _prices(costs: np.ndarray, labels: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def _prices(
+    costs: np.ndarray, labels: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
     """Dual prices (C,) of the size bounds at a transportation optimum: Bellman-Ford on the difference constraints."""
     n_clusters = lower.size
     size = np.bincount(labels, minlength=n_clusters)
-    gap = np.zeros((n_clusters + 1, n_clusters + 1))  # price[a] <= price[b] + gap[a, b]; the last node has price 0
+    gap = np.zeros(
+        (n_clusters + 1, n_clusters + 1)
+    )  # price[a] <= price[b] + gap[a, b]; the last node has price 0
     extra = costs - costs[np.arange(len(costs)), labels][:, None]
     for c in range(n_clusters):
         gap[c, :-1] = extra[labels == c].min(axis=0, initial=np.inf)
@@ -188,8 +214,14 @@ def _prices(costs: np.ndarray, labels: np.ndarray, lower: np.ndarray, upper: np.
     return price[:-1] - price[-1]
 
 
-def _linked_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, upper: np.ndarray, cannot: np.ndarray,
-                    price: np.ndarray) -> np.ndarray | None:
+def _linked_program(
+    costs: np.ndarray,
+    weight: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    cannot: np.ndarray,
+    price: np.ndarray,
+) -> np.ndarray | None:
     r"""The integer program on the few entries that can matter; exact, and None only if the whole is infeasible.
 
     For any prices, :math:`\sum_g \min_c (d_{gc} + w_g \pi_c) - \sum_c \max(\pi_c l_c, \pi_c u_c)` bounds the
@@ -199,7 +231,9 @@ def _linked_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, up
     reduced = priced - priced.min(axis=1, keepdims=True)
     bound = priced.min(axis=1).sum() - np.maximum(price * lower, price * upper).sum()
     rank = min(4, costs.shape[1]) - 1
-    threshold = float(np.quantile(np.partition(reduced, rank, axis=1)[:, rank], 0.9, method="lower"))
+    threshold = float(
+        np.quantile(np.partition(reduced, rank, axis=1)[:, rank], 0.9, method="lower")
+    )
     while np.isfinite(threshold):
         kept = np.where(reduced <= threshold, costs, np.inf)
         labels = _integer_program(kept, weight, lower, upper, cannot)
@@ -213,8 +247,9 @@ def _linked_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, up
     return _integer_program(costs, weight, lower, upper, cannot)
 
 
-def _integer_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, upper: np.ndarray,
-                     cannot: np.ndarray) -> np.ndarray | None:
+def _integer_program(
+    costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, upper: np.ndarray, cannot: np.ndarray
+) -> np.ndarray | None:
     """HiGHS on z[g, c] in {0, 1} for the entries of finite cost, g a contracted group; None if infeasible."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -224,19 +259,28 @@ def _integer_program(costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, u
     shifted = costs[group, cluster] - costs.min(axis=1)[group]
     span = shifted.max(initial=0.0)
     objective = shifted * (_COST_RANGE / span) if span > 0 else shifted
-    rows = [csr_array((np.ones(entry.size), (group, entry)), shape=(n_groups, entry.size)),
-            csr_array((weight[group].astype(float), (cluster, entry)), shape=(n_clusters, entry.size))]
+    rows = [
+        csr_array((np.ones(entry.size), (group, entry)), shape=(n_groups, entry.size)),
+        csr_array((weight[group].astype(float), (cluster, entry)), shape=(n_clusters, entry.size)),
+    ]
     low, high = [np.ones(n_groups), lower], [np.ones(n_groups), upper]
     if len(cannot):
-        touching = csr_array((np.ones(cannot.size), (np.repeat(np.arange(len(cannot)), 2), cannot.ravel())),
-                             shape=(len(cannot), n_groups))[:, group].tocoo()
+        touching = csr_array(
+            (np.ones(cannot.size), (np.repeat(np.arange(len(cannot)), 2), cannot.ravel())),
+            shape=(len(cannot), n_groups),
+        )[:, group].tocoo()
         pair = np.unique(touching.row * n_clusters + cluster[touching.col], return_inverse=True)[1]
         n_pairs = int(pair.max(initial=-1)) + 1
         rows.append(csr_array((touching.data, (pair, touching.col)), shape=(n_pairs, entry.size)))
         low.append(np.full(n_pairs, -np.inf))
         high.append(np.ones(n_pairs))
-    answer = milp(objective, constraints=LinearConstraint(vstack(rows), np.concatenate(low), np.concatenate(high)),
-                  integrality=np.ones(entry.size), bounds=Bounds(0.0, 1.0), options={"mip_rel_gap": 0.0})
+    answer = milp(
+        objective,
+        constraints=LinearConstraint(vstack(rows), np.concatenate(low), np.concatenate(high)),
+        integrality=np.ones(entry.size),
+        bounds=Bounds(0.0, 1.0),
+        options={"mip_rel_gap": 0.0},
+    )
     if answer.status == 2:  # proved infeasible
         return None
     if answer.status != 0:

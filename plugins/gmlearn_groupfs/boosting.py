@@ -51,8 +51,17 @@ class BoostedClassifiers:
 
     name = "boosted"
 
-    def __init__(self, kernels: np.ndarray, n_clusters: int, base: int = 5, step: int = 2, folds: int = 10,
-                 n_hypercuts: int | None = 20, loss: str = "log", shrinkage: float = 1.0):
+    def __init__(
+        self,
+        kernels: np.ndarray,
+        n_clusters: int,
+        base: int = 5,
+        step: int = 2,
+        folds: int = 10,
+        n_hypercuts: int | None = 20,
+        loss: str = "log",
+        shrinkage: float = 1.0,
+    ):
         self.kernels = np.ascontiguousarray(kernels, dtype=np.float32)
         self.n_clusters, self.base, self.step, self.folds = n_clusters, base, step, folds
         self.n_hypercuts, self.loss, self.shrinkage = n_hypercuts, loss, shrinkage
@@ -68,20 +77,29 @@ class BoostedClassifiers:
             held = (fold == f) & (self.folds > 1)
             scored = fold == f
             for c in range(self.n_clusters):
-                scores[scored, c] = self._train(labels == c, held, iteration, int(seeds[c, f]))[3][scored]
+                scores[scored, c] = self._train(labels == c, held, iteration, int(seeds[c, f]))[3][
+                    scored
+                ]
         return scores
 
     def model(self, labels: np.ndarray, iteration: int, seed: int) -> BoostedModel:
         """The classifiers trained on all points; usage is each kernel's share of the summed gains."""
         seeds = np.random.default_rng([seed, iteration, 1]).integers(1, 2**31, self.n_clusters)
         nobody = np.zeros(labels.size, dtype=bool)
-        trained = [self._train(labels == c, nobody, iteration, int(seeds[c])) for c in range(self.n_clusters)]
+        trained = [
+            self._train(labels == c, nobody, iteration, int(seeds[c]))
+            for c in range(self.n_clusters)
+        ]
         usage = np.zeros((self.n_clusters, len(self.kernels)))
         for c, (_, cuts, gains, _) in enumerate(trained):
             np.add.at(usage[c], cuts[:, 0].astype(int), gains)
         total = usage.sum(axis=1, keepdims=True)
-        usage = np.where(total > 0, usage / np.where(total > 0, total, 1.0), 1.0 / len(self.kernels))
-        return BoostedModel(np.array([t[0] for t in trained]), np.stack([t[1] for t in trained]), usage)
+        usage = np.where(
+            total > 0, usage / np.where(total > 0, total, 1.0), 1.0 / len(self.kernels)
+        )
+        return BoostedModel(
+            np.array([t[0] for t in trained]), np.stack([t[1] for t in trained]), usage
+        )
 
     def _train(self, member: np.ndarray, held: np.ndarray, iteration: int, seed: int) -> tuple:
         """Constant, cuts, gains and scores of one cluster's classifier."""
@@ -90,9 +108,22 @@ class BoostedClassifiers:
         n_stages = self.base + self.step * iteration
         cuts, gains, scores = np.zeros((n_stages, 6)), np.zeros(n_stages), np.empty(member.size)
         present = member[~held]
-        if present.all() or not present.any():  # one class only: nothing to separate, a constant of the right sign
+        if (
+            present.all() or not present.any()
+        ):  # one class only: nothing to separate, a constant of the right sign
             scores[:] = 10.0 if present.all() else -10.0
             return scores[0], cuts, gains, scores
-        offset = boost(self.kernels, np.where(member, 1.0, -1.0), held, n_stages, self.n_hypercuts or 0,
-                       self.loss == "exp", self.shrinkage, np.uint64(seed), cuts, gains, scores)
+        offset = boost(
+            self.kernels,
+            np.where(member, 1.0, -1.0),
+            held,
+            n_stages,
+            self.n_hypercuts or 0,
+            self.loss == "exp",
+            self.shrinkage,
+            np.uint64(seed),
+            cuts,
+            gains,
+            scores,
+        )
         return offset, cuts, gains, scores

@@ -55,8 +55,14 @@ class ContrastClassifiers:
 
     name = "contrast"
 
-    def __init__(self, kernels: np.ndarray, n_clusters: int, shrinkage: float = 10.0, n_neighbours: int | None = None,
-                 evidence: np.ndarray | None = None):
+    def __init__(
+        self,
+        kernels: np.ndarray,
+        n_clusters: int,
+        shrinkage: float = 10.0,
+        n_neighbours: int | None = None,
+        evidence: np.ndarray | None = None,
+    ):
         self.n_clusters, self.shrinkage = n_clusters, shrinkage
         self.similarity = Similarity(kernels, n_neighbours, evidence)
 
@@ -68,8 +74,14 @@ class ContrastClassifiers:
         """The trained classifiers, for new samples; usage is each kernel's share of the separation w_m E[phi_m]."""
         _, weights, contrasts = self._fit(labels)
         member = np.eye(self.n_clusters, dtype=bool)[labels].T
-        spread = np.array([f[y].mean(axis=0) - f[~y].mean(axis=0) if y.any() and not y.all() else np.zeros(f.shape[1])
-                           for f, y in zip(contrasts, member)])
+        spread = np.array(
+            [
+                f[y].mean(axis=0) - f[~y].mean(axis=0)
+                if y.any() and not y.all()
+                else np.zeros(f.shape[1])
+                for f, y in zip(contrasts, member)
+            ]
+        )
         share = np.maximum(weights[:, :-1] * spread, 0.0)
         total = share.sum(axis=1, keepdims=True)
         usage = np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / share.shape[1])
@@ -83,6 +95,8 @@ class ContrastClassifiers:
         weights = np.full((self.n_clusters, n_kernels + 1), 1.0 / n_kernels)
         weights[:, -1] = -np.log(max(self.n_clusters - 1, 1))
         for c in range(self.n_clusters):
-            fit_logistic(contrasts[c], np.where(labels == c, 1.0, -1.0), self.shrinkage, 1e-3, weights[c])
+            fit_logistic(
+                contrasts[c], np.where(labels == c, 1.0, -1.0), self.shrinkage, 1e-3, weights[c]
+            )
         scores = np.einsum("cnm,cm->nc", contrasts, weights[:, :-1]) + weights[:, -1]
         return scores, weights, contrasts

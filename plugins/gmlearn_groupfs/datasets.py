@@ -31,7 +31,9 @@ class LabelledBank:
         return math.floor(0.8 * count.min()), math.ceil(1.2 * count.max())
 
 
-def load_views(path: Path, name: str, rng: np.random.Generator, per_class: int | None = None) -> LabelledBank:
+def load_views(
+    path: Path, name: str, rng: np.random.Generator, per_class: int | None = None
+) -> LabelledBank:
     """A multi-view file (view0, view1, ..., labels), shuffled; `per_class` random samples of each class if given."""
     with np.load(path) as file:
         truth = file["labels"].astype(int)
@@ -60,5 +62,7 @@ def load_kernel_set(path: Path, name: str, rng: np.random.Generator) -> Labelled
 def published(path: Path, dataset: str) -> dict[str, tuple[float, float]]:
     """ACC and NMI by method, as published for one kernel set."""
     with open(path, newline="") as file:
-        rows: list[dict[str, Any]] = [row for row in csv.DictReader(file) if row["dataset"] == dataset]
+        rows: list[dict[str, Any]] = [
+            row for row in csv.DictReader(file) if row["dataset"] == dataset
+        ]
     return {row["method"]: (float(row["acc"]), float(row["nmi"])) for row in rows}

@@ -63,11 +63,30 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     (4, 2)
     """
 
-    def __init__(self, n_clusters: int = 2, size_bounds: Any = "auto", n_init: int = 3, init: Any = "pool", *,
-                 classifier: str = "contrast", n_neighbours: Any = "auto", link_reach: float = 0.0,
-                 shrinkage: float = 10.0, base: int = 5, step: int = 2, folds: int = 10, n_hypercuts: int | None = 20,
-                 loss: str = "log", learning_rate: float = 1.0, max_iter: int = 20, patience: int = 5, metric: Any = "euclidean",
-                 gamma: Any = "median", scale: bool = True, random_state: int | None = 0):
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        size_bounds: Any = "auto",
+        n_init: int = 3,
+        init: Any = "pool",
+        *,
+        classifier: str = "contrast",
+        n_neighbours: Any = "auto",
+        link_reach: float = 0.0,
+        shrinkage: float = 10.0,
+        base: int = 5,
+        step: int = 2,
+        folds: int = 10,
+        n_hypercuts: int | None = 20,
+        loss: str = "log",
+        learning_rate: float = 1.0,
+        max_iter: int = 20,
+        patience: int = 5,
+        metric: Any = "euclidean",
+        gamma: Any = "median",
+        scale: bool = True,
+        random_state: int | None = 0,
+    ):
         self.n_clusters = n_clusters
         self.size_bounds = size_bounds
         self.n_init = n_init
@@ -89,7 +108,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         self.scale = scale
         self.random_state = random_state
 
-    def fit(self, kernels_or_views: Any, must_link: Any = None, cannot_link: Any = None) -> GroupFeatureClustering:
+    def fit(
+        self, kernels_or_views: Any, must_link: Any = None, cannot_link: Any = None
+    ) -> GroupFeatureClustering:
         """Cluster.
 
         Parameters
@@ -99,12 +120,19 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         must_link, cannot_link : (k, 2) pairs of rows that must, or must not, share a cluster.
         """
         self._check_parameters()
-        bank, order = canonical_bank(kernels_or_views, self.metric, self.gamma, self.scale, self.random_state)
+        bank, order = canonical_bank(
+            kernels_or_views, self.metric, self.gamma, self.scale, self.random_state
+        )
         n = order.size
         if n <= self.n_clusters:
-            raise ValueError(f"n_clusters: expected fewer clusters than the {n} samples, got {self.n_clusters}")
+            raise ValueError(
+                f"n_clusters: expected fewer clusters than the {n} samples, got {self.n_clusters}"
+            )
         rank = np.argsort(order)
-        given = [check_links(name, pairs, n) for name, pairs in (("must_link", must_link), ("cannot_link", cannot_link))]
+        given = [
+            check_links(name, pairs, n)
+            for name, pairs in (("must_link", must_link), ("cannot_link", cannot_link))
+        ]
         sizes = self._sizes(n)
         # conflicts are refused before any classifier is trained, in the caller's own numbering
         make_assigner(sizes, *given)(np.zeros((n, self.n_clusters)))
@@ -115,8 +143,15 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         starts = self._starts(bank.kernels, sizes, assign, order, evidence)
         best, best_seed = None, 0
         for seed, (name, labels) in enumerate(starts, start=self._seed()):
-            found = alternate(classifiers, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=seed,
-                              loss=self.loss)
+            found = alternate(
+                classifiers,
+                labels,
+                assign,
+                max_iter=self.max_iter,
+                patience=self.patience,
+                seed=seed,
+                loss=self.loss,
+            )
             if best is None or found.loss < best.loss:
                 best, best_seed, self.start_ = found, seed, name
         assert best is not None  # n_init >= 1
@@ -137,7 +172,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         cross = self.bank_.cross(kernels_or_views)
         return self.model_.decision(cross if self.bank_.views else cross[:, :, self.order_])
 
-    def fit_predict(self, X: Any, y: Any = None, must_link: Any = None, cannot_link: Any = None) -> np.ndarray:
+    def fit_predict(
+        self, X: Any, y: Any = None, must_link: Any = None, cannot_link: Any = None
+    ) -> np.ndarray:
         """`fit` and return the labels; y is ignored."""
         return self.fit(X, must_link, cannot_link).labels_
 
@@ -161,14 +198,20 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         if isinstance(self.init, str):
             gm.check_choice("init", self.init, INITS)
         if self.loss == "exp" and self.classifier != "boosted":
-            raise ValueError("loss: 'exp' is a loss of the boosted classifier; got classifier='contrast'")
+            raise ValueError(
+                "loss: 'exp' is a loss of the boosted classifier; got classifier='contrast'"
+            )
         if self.n_hypercuts is not None:
             gm.check_number("n_hypercuts", self.n_hypercuts, low=1, integer=True)
         if self.n_neighbours is not None and self.n_neighbours != "auto":
             gm.check_number("n_neighbours", self.n_neighbours, low=1, integer=True)
 
     def _seed(self) -> int:
-        return 0 if self.random_state is None else int(gm.check_number("random_state", self.random_state, low=0, integer=True))
+        return (
+            0
+            if self.random_state is None
+            else int(gm.check_number("random_state", self.random_state, low=0, integer=True))
+        )
 
     def _sizes(self, n: int) -> Any:
         if isinstance(self.size_bounds, str):
@@ -182,7 +225,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             return default_neighbours(n, self.n_clusters)
         return min(self.n_neighbours, n - 1)
 
-    def _evidence(self, kernels: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> np.ndarray | None:
+    def _evidence(
+        self, kernels: np.ndarray, must: np.ndarray, cannot: np.ndarray
+    ) -> np.ndarray | None:
         """The links spread over the sum of all graphs, (n, n); None where there are none, or where they are to stay."""
         if not self.link_reach or not len(must) + len(cannot):
             return None
@@ -191,17 +236,33 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
 
     def _classifiers(self, kernels: np.ndarray, evidence: np.ndarray | None) -> Classifiers:
         if self.classifier == "boosted":
-            return BoostedClassifiers(kernels, self.n_clusters, self.base, self.step, self.folds, self.n_hypercuts,
-                                      self.loss, self.learning_rate)
+            return BoostedClassifiers(
+                kernels,
+                self.n_clusters,
+                self.base,
+                self.step,
+                self.folds,
+                self.n_hypercuts,
+                self.loss,
+                self.learning_rate,
+            )
         n_neighbours = None if self.n_neighbours is None else self._neighbours(kernels.shape[1])
         return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence)
 
-    def _starts(self, kernels: np.ndarray, sizes: Any, assign: Any, order: np.ndarray,
-                evidence: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
+    def _starts(
+        self,
+        kernels: np.ndarray,
+        sizes: Any,
+        assign: Any,
+        order: np.ndarray,
+        evidence: np.ndarray | None,
+    ) -> list[tuple[str, np.ndarray]]:
         """Named starts in the canonical order, n_init of them."""
         n = kernels.shape[1]
         if not isinstance(self.init, str):
-            return [("labels", gm.check_index("init", self.init, self.n_clusters, shape=(n,))[order])]
+            return [
+                ("labels", gm.check_index("init", self.init, self.n_clusters, shape=(n,))[order])
+            ]
         rng = np.random.default_rng(self._seed())
         if self.init == "random":
             return [("random", random_labels(n, self.n_clusters, rng)) for _ in range(self.n_init)]
@@ -211,21 +272,46 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         pool = StartPool(graphs, kernels, self.n_clusters, sizes)
         if self.init == "spectral":
             return [("spectral", pool.spectral(rng)) for _ in range(self.n_init)]
-        judge = ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence)
+        judge = ContrastClassifiers(
+            kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence
+        )
         starts = []
         for _ in range(self.n_init):
-            rivals = [(name, alternate(judge, labels, assign, max_iter=self.max_iter, patience=self.patience, seed=0))
-                      for name, labels in pool.draw(rng)]
+            rivals = [
+                (
+                    name,
+                    alternate(
+                        judge,
+                        labels,
+                        assign,
+                        max_iter=self.max_iter,
+                        patience=self.patience,
+                        seed=0,
+                    ),
+                )
+                for name, labels in pool.draw(rng)
+            ]
             name, found = min(rivals, key=lambda rival: rival[1].loss)
             starts.append((f"pool ({name})", found.labels))
         return starts
 
-    def _keep(self, best: Alternation, seed: int, classifiers: Classifiers, bank: KernelBank, order: np.ndarray) -> None:
+    def _keep(
+        self,
+        best: Alternation,
+        seed: int,
+        classifiers: Classifiers,
+        bank: KernelBank,
+        order: np.ndarray,
+    ) -> None:
         self.model_ = classifiers.model(best.labels, best.iteration, seed)
         self.bank_, self.order_ = bank, order
         self.labels_ = np.empty(order.size, dtype=np.int64)
         self.labels_[order] = best.labels
-        self.loss_, self.loss_history_, self.n_iter_ = best.loss, list(best.history), len(best.history)
+        self.loss_, self.loss_history_, self.n_iter_ = (
+            best.loss,
+            list(best.history),
+            len(best.history),
+        )
         self.kernel_usage_, self.kernel_names_ = self.model_.usage, bank.names
 
 

@@ -9,8 +9,14 @@ import numpy as np
 from gmlearn_groupfs.assignment import constrained_assignment
 
 
-def kernel_kmeans(kernel: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator, n_init: int = 5,
-                  max_iter: int = 50) -> np.ndarray:
+def kernel_kmeans(
+    kernel: np.ndarray,
+    n_clusters: int,
+    sizes: Any,
+    rng: np.random.Generator,
+    n_init: int = 5,
+    max_iter: int = 50,
+) -> np.ndarray:
     """Kernel k-means; with `sizes` its assignment step keeps the same bounds as ours: the fair control.
 
     kernel : (n, n). The best of `n_init` runs from random points as centres; O(n^2 C) an iteration.
@@ -19,8 +25,9 @@ def kernel_kmeans(kernel: np.ndarray, n_clusters: int, sizes: Any, rng: np.rando
     return min(runs, key=lambda run: run[1])[0]
 
 
-def _one_kernel_kmeans(kernel: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator,
-                       max_iter: int) -> tuple[np.ndarray, float]:
+def _one_kernel_kmeans(
+    kernel: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator, max_iter: int
+) -> tuple[np.ndarray, float]:
     n = len(kernel)
     seeds = rng.choice(n, n_clusters, replace=False)
     labels = (np.diag(kernel)[seeds] - 2.0 * kernel[:, seeds]).argmin(axis=1)
@@ -29,7 +36,9 @@ def _one_kernel_kmeans(kernel: np.ndarray, n_clusters: int, sizes: Any, rng: np.
         member /= np.maximum(member.sum(axis=0), 1.0)
         inside = kernel @ member
         distances = np.diag(kernel)[:, None] - 2.0 * inside + np.einsum("ic,ic->c", member, inside)
-        new = distances.argmin(axis=1) if sizes is None else constrained_assignment(distances, sizes)
+        new = (
+            distances.argmin(axis=1) if sizes is None else constrained_assignment(distances, sizes)
+        )
         if np.array_equal(new, labels):
             break
         labels = new

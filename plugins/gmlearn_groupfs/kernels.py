@@ -12,12 +12,19 @@ import gmlearn as gm
 
 
 def _euclidean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    squared = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)[None, :] - 2.0 * (a @ b.T)
+    squared = (
+        np.einsum("ij,ij->i", a, a)[:, None]
+        + np.einsum("ij,ij->i", b, b)[None, :]
+        - 2.0 * (a @ b.T)
+    )
     return np.sqrt(np.maximum(squared, 0.0))
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    unit = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(float).tiny) for x in (a, b)]
+    unit = [
+        x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(float).tiny)
+        for x in (a, b)
+    ]
     return np.maximum(1.0 - unit[0] @ unit[1].T, 0.0)
 
 
@@ -35,7 +42,11 @@ def _chi2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 #: distance functions by name: (n, d), (k, d) -> (n, k)
 DISTANCES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "euclidean": _euclidean, "cosine": _cosine, "manhattan": _manhattan, "chi2": _chi2}
+    "euclidean": _euclidean,
+    "cosine": _cosine,
+    "manhattan": _manhattan,
+    "chi2": _chi2,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +77,27 @@ class KernelBank:
         return cls(stack, _check_names(names, len(stack)))
 
     @classmethod
-    def from_distances(cls, distances: Any, gamma: Any = "median", names: Sequence[str] | None = None) -> KernelBank:
+    def from_distances(
+        cls, distances: Any, gamma: Any = "median", names: Sequence[str] | None = None
+    ) -> KernelBank:
         """A bank from distance matrices (M, n, n); gamma a number, one per matrix, or "median": 1 / median(d^2)."""
         stack = _check_square("distances", distances)
         if stack.min(initial=0.0) < 0:
             raise ValueError(f"distances: expected non-negative numbers, got {stack.min():g}")
         gammas = _check_gammas(gamma, stack)
-        return cls(np.exp(-gammas[:, None, None] * stack**2), _check_names(names, len(stack)), gammas)
+        return cls(
+            np.exp(-gammas[:, None, None] * stack**2), _check_names(names, len(stack)), gammas
+        )
 
     @classmethod
-    def from_views(cls, views: Any, metric: Any = "euclidean", gamma: Any = "median", scale: bool = True,
-                   names: Sequence[str] | None = None) -> KernelBank:
+    def from_views(
+        cls,
+        views: Any,
+        metric: Any = "euclidean",
+        gamma: Any = "median",
+        scale: bool = True,
+        names: Sequence[str] | None = None,
+    ) -> KernelBank:
         """A bank from views, a list of M arrays (n, d_m).
 
         metric : a name in "euclidean", "cosine", "manhattan", "chi2", or one for each view.
@@ -85,7 +106,9 @@ class KernelBank:
         arrays = _check_views("views", views)
         metrics = (metric,) * len(arrays) if isinstance(metric, str) else tuple(metric)
         if len(metrics) != len(arrays):
-            raise ValueError(f"metric: expected one name or {len(arrays)} (one per view), got {len(metrics)}")
+            raise ValueError(
+                f"metric: expected one name or {len(arrays)} (one per view), got {len(metrics)}"
+            )
         for name in metrics:
             gm.check_choice("metric", name, tuple(DISTANCES))
         scales = tuple(_scaling(x, name, scale) for x, name in zip(arrays, metrics))
@@ -93,7 +116,11 @@ class KernelBank:
         distances = np.stack([DISTANCES[name](x, x) for x, name in zip(scaled, metrics)])
         distances = 0.5 * (distances + distances.transpose(0, 2, 1))
         distances[:, np.arange(len(scaled[0])), np.arange(len(scaled[0]))] = 0.0
-        bank = cls.from_distances(distances, gamma, names if names is not None else [f"view {m}" for m in range(len(arrays))])
+        bank = cls.from_distances(
+            distances,
+            gamma,
+            names if names is not None else [f"view {m}" for m in range(len(arrays))],
+        )
         return cls(bank.kernels, bank.names, bank.gammas, scaled, metrics, scales)
 
     def cross(self, kernels_or_views: Any) -> np.ndarray:
@@ -106,10 +133,18 @@ class KernelBank:
             raise ValueError(f"views: expected {n_kernels} views as in fit, got {len(new)}")
         for m, (x, own) in enumerate(zip(new, self.views)):
             if x.shape[1] != own.shape[1]:
-                raise ValueError(f"views[{m}]: expected {own.shape[1]} columns as in fit, got {x.shape[1]}")
+                raise ValueError(
+                    f"views[{m}]: expected {own.shape[1]} columns as in fit, got {x.shape[1]}"
+                )
         assert self.gammas is not None  # a bank of views always has widths
-        return np.stack([np.exp(-g * DISTANCES[name]((x - shift) / width, own) ** 2) for x, own, name, g, (shift, width)
-                         in zip(new, self.views, self.metrics, self.gammas, self.scales)])
+        return np.stack(
+            [
+                np.exp(-g * DISTANCES[name]((x - shift) / width, own) ** 2)
+                for x, own, name, g, (shift, width) in zip(
+                    new, self.views, self.metrics, self.gammas, self.scales
+                )
+            ]
+        )
 
 
 def _scaling(view: np.ndarray, metric: str, scale: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -133,11 +168,17 @@ def _check_square(name: str, matrices: Any) -> np.ndarray:
     n = len(arrays[0])
     for m, k in enumerate(arrays):
         if k.shape != (n, n):
-            raise ValueError(f"{name}[{m}]: expected shape ({n}, {n}) like {name}[0], got {k.shape}")
-        if not np.allclose(k, k.T, rtol=1e-6, atol=1e-8 * max(1.0, float(np.abs(k).max(initial=0.0)))):
+            raise ValueError(
+                f"{name}[{m}]: expected shape ({n}, {n}) like {name}[0], got {k.shape}"
+            )
+        if not np.allclose(
+            k, k.T, rtol=1e-6, atol=1e-8 * max(1.0, float(np.abs(k).max(initial=0.0)))
+        ):
             i, j = map(int, np.unravel_index(np.argmax(np.abs(k - k.T)), k.shape))
-            raise ValueError(f"{name}[{m}]: expected a symmetric matrix, got {k[i, j]:g} at ({i}, {j}) "
-                             f"and {k[j, i]:g} at ({j}, {i})")
+            raise ValueError(
+                f"{name}[{m}]: expected a symmetric matrix, got {k[i, j]:g} at ({i}, {j}) "
+                f"and {k[j, i]:g} at ({j}, {i})"
+            )
     return np.stack([0.5 * (k + k.T) for k in arrays])
 
 
@@ -147,7 +188,9 @@ def _check_views(name: str, views: Any) -> tuple[np.ndarray, ...]:
         raise ValueError(f"{name}: expected at least one view, got none")
     for m, x in enumerate(arrays):
         if len(x) != len(arrays[0]):
-            raise ValueError(f"{name}[{m}]: expected {len(arrays[0])} rows like {name}[0], got {len(x)}")
+            raise ValueError(
+                f"{name}[{m}]: expected {len(arrays[0])} rows like {name}[0], got {len(x)}"
+            )
     return arrays
 
 
@@ -167,5 +210,7 @@ def _check_gammas(gamma: Any, distances: np.ndarray) -> np.ndarray:
         return 1.0 / np.where(medians > 0, medians, 1.0)
     gammas = gm.check_array("gamma", gamma, ndim=(0, 1))
     if gammas.size not in (1, len(distances)) or np.any(gammas <= 0):
-        raise ValueError(f"gamma: expected 'median', a positive number or {len(distances)} of them, got {gamma!r}")
+        raise ValueError(
+            f"gamma: expected 'median', a positive number or {len(distances)} of them, got {gamma!r}"
+        )
     return np.broadcast_to(gammas, len(distances)).copy()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def propagate_links(graph: np.ndarray, must: np.ndarray, cannot: np.ndarray, reach: float) -> np.ndarray:
+def propagate_links(
+    graph: np.ndarray, must: np.ndarray, cannot: np.ndarray, reach: float
+) -> np.ndarray:
     r"""What the links say of every pair: +1 together, -1 apart, 0 nothing; (n, n), symmetric.
 
     With Z the links as a matrix of +1, -1 and 0, and S the normalised graph,
@@ -30,7 +32,9 @@ def propagate_links(graph: np.ndarray, must: np.ndarray, cannot: np.ndarray, rea
 
 def with_evidence(kernels: np.ndarray, evidence: np.ndarray) -> np.ndarray:
     """Kernels (M, n, n) with entries in [0, 1] and a zero diagonal, moved towards 1 or 0 by `evidence` (n, n) in [-1, 1]."""
-    moved = np.where(evidence >= 0, 1.0 - (1.0 - evidence) * (1.0 - kernels), (1.0 + evidence) * kernels)
+    moved = np.where(
+        evidence >= 0, 1.0 - (1.0 - evidence) * (1.0 - kernels), (1.0 + evidence) * kernels
+    )
     diagonal = np.arange(len(evidence))
     moved[:, diagonal, diagonal] = 0.0
     return moved

@@ -37,7 +37,9 @@ class NeighbourKernels:
     def cross(self, cross: np.ndarray) -> np.ndarray:
         """The same for new samples: cross (M, k, n) kernels -> (M, k, n)."""
         own = _limits(cross, self.sizes)
-        return 0.5 * (_share_above(cross, own[..., None]) + _share_above(cross, self.limits[:, :, None, :]))
+        return 0.5 * (
+            _share_above(cross, own[..., None]) + _share_above(cross, self.limits[:, :, None, :])
+        )
 
 
 def _limits(similar: np.ndarray, sizes: list[int]) -> np.ndarray:

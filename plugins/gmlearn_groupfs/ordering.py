@@ -9,7 +9,9 @@ import numpy as np
 from gmlearn_groupfs.kernels import KernelBank
 
 
-def canonical_bank(given: Any, metric: Any, gamma: Any, scale: bool, random_state: int | None) -> tuple[KernelBank, np.ndarray]:
+def canonical_bank(
+    given: Any, metric: Any, gamma: Any, scale: bool, random_state: int | None
+) -> tuple[KernelBank, np.ndarray]:
     """The bank in canonical order, and that order (n,): row k of the bank is sample order[k].
 
     Rows are sorted by what they contain (a view's entries; a kernel's sorted row) and then shuffled by the seed. So ties,
@@ -20,13 +22,24 @@ def canonical_bank(given: Any, metric: Any, gamma: Any, scale: bool, random_stat
         order = _shuffled(_order_of_rows(np.sort(given.kernels, axis=2)), random_state)
         rows = order[:, None], order[None, :]
         views = tuple(view[order] for view in given.views)
-        return KernelBank(given.kernels[:, rows[0], rows[1]], given.names, given.gammas, views, given.metrics,
-                          given.scales), order
+        return KernelBank(
+            given.kernels[:, rows[0], rows[1]],
+            given.names,
+            given.gammas,
+            views,
+            given.metrics,
+            given.scales,
+        ), order
     arrays = _as_arrays(given)
-    if all(a.ndim == 2 and a.shape[0] == a.shape[1] and np.allclose(a, a.T, rtol=1e-6, atol=1e-8) for a in arrays):
+    if all(
+        a.ndim == 2 and a.shape[0] == a.shape[1] and np.allclose(a, a.T, rtol=1e-6, atol=1e-8)
+        for a in arrays
+    ):
         return canonical_bank(KernelBank.from_kernels(arrays), metric, gamma, scale, random_state)
     if len({a.shape[:1] for a in arrays}) != 1 or any(a.ndim != 2 for a in arrays):
-        KernelBank.from_views(arrays, metric, gamma, scale)  # raises, naming the array that does not fit
+        KernelBank.from_views(
+            arrays, metric, gamma, scale
+        )  # raises, naming the array that does not fit
     order = _shuffled(_order_of_rows([np.asarray(a, dtype=float) for a in arrays]), random_state)
     return KernelBank.from_views([a[order] for a in arrays], metric, gamma, scale), order
 
@@ -35,7 +48,9 @@ def _as_arrays(given: Any) -> list[np.ndarray]:
     if isinstance(given, np.ndarray) and given.ndim == 2:
         return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
-        raise ValueError(f"kernels_or_views: expected a KernelBank, kernels (M, n, n) or a list of views, got {given!r}")
+        raise ValueError(
+            f"kernels_or_views: expected a KernelBank, kernels (M, n, n) or a list of views, got {given!r}"
+        )
     arrays = [np.asarray(a) for a in given]
     if not arrays:
         raise ValueError("kernels_or_views: expected at least one kernel or view, got none")
@@ -49,4 +64,8 @@ def _order_of_rows(blocks: Any) -> np.ndarray:
 
 
 def _shuffled(order: np.ndarray, random_state: int | None) -> np.ndarray:
-    return order[np.random.default_rng([0 if random_state is None else random_state, 7]).permutation(order.size)]
+    return order[
+        np.random.default_rng([0 if random_state is None else random_state, 7]).permutation(
+            order.size
+        )
+    ]

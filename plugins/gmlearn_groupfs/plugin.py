@@ -24,11 +24,14 @@ def gmlearn_experiments():
 
         groupfs(run)
 
-    return [gm.Experiment(
-        name="groupfs",
-        summary="Multi-kernel clustering in which every cluster picks its own features, against its rivals",
-        function=run_groupfs,
-        data="Expected: multiview/msrcv1.npz, orl.npz, mfeat.npz (arrays view0, view1, ... and labels), "
-             "kernelset_yale_faces.npz, kernelset_orl_faces.npz (X and labels) and kernelset_reference_results.csv "
-             "(dataset, method, acc, nmi, purity). MSRC-v1, ORL and UCI Multiple Features are published as multi-view "
-             "collections; the kernel sets and figures belong to Du et al., IJCAI 2015.")]
+    return [
+        gm.Experiment(
+            name="groupfs",
+            summary="Multi-kernel clustering in which every cluster picks its own features, against its rivals",
+            function=run_groupfs,
+            data="Expected: multiview/msrcv1.npz, orl.npz, mfeat.npz (arrays view0, view1, ... and labels), "
+            "kernelset_yale_faces.npz, kernelset_orl_faces.npz (X and labels) and kernelset_reference_results.csv "
+            "(dataset, method, acc, nmi, purity). MSRC-v1, ORL and UCI Multiple Features are published as multi-view "
+            "collections; the kernel sets and figures belong to Du et al., IJCAI 2015.",
+        )
+    ]

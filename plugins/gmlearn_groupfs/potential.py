@@ -29,8 +29,14 @@ class ClusterLoss(gm.Block):
     name: ClassVar[str] = "cluster_loss"
     per_clique: ClassVar[tuple[str, ...]] = ("costs", "constants")
 
-    def __init__(self, variables: Any, scores: Any = None, sizes: Any = None, must_link: Any = None,
-                 cannot_link: Any = None):
+    def __init__(
+        self,
+        variables: Any,
+        scores: Any = None,
+        sizes: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
+    ):
         super().__init__(variables)
         m, k = self.variables.shape
         self.sizes = sizes
@@ -39,7 +45,9 @@ class ClusterLoss(gm.Block):
         self.costs, self.constants = None, np.zeros(m)
         if scores is not None:
             array = np.asarray(scores)
-            array = gm.check_array("scores", array[None] if array.ndim == 2 else array, shape=(m, k, None))
+            array = gm.check_array(
+                "scores", array[None] if array.ndim == 2 else array, shape=(m, k, None)
+            )
             parts = [assignment_costs(clique) for clique in array]
             self.costs = np.stack([costs for costs, _ in parts]) if parts else array
             self.constants = np.array([constant for _, constant in parts])
@@ -51,12 +59,18 @@ class ClusterLoss(gm.Block):
         if they cannot.
         """
         if np.any(self.states != self.n_labels):
-            raise ValueError(f"{self}: expected the same number of states everywhere, got {np.unique(self.states).tolist()}")
+            raise ValueError(
+                f"{self}: expected the same number of states everywhere, got {np.unique(self.states).tolist()}"
+            )
         if self.costs is not None and self.costs.shape[2] != self.n_labels:
-            raise ValueError(f"scores: expected {self.n_labels} clusters like the variables' states, got {self.costs.shape[2]}")
+            raise ValueError(
+                f"scores: expected {self.n_labels} clusters like the variables' states, got {self.costs.shape[2]}"
+            )
         if len(self):
             _, upper = self.bounds
-            explain_links(np.zeros((self.arity, self.n_labels)), upper, self.must_link, self.cannot_link)
+            explain_links(
+                np.zeros((self.arity, self.n_labels)), upper, self.must_link, self.cannot_link
+            )
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -89,8 +103,13 @@ class AssignmentSolver(gm.SlaveSolver):
 
     def cost(self, block: gm.Block) -> float:
         linked = len(block.must_link) + len(block.cannot_link) > 0
-        return len(block) * block.arity * block.max_states * (block.max_states + block.arity / block.max_states) * (
-            100.0 if linked else 1.0)
+        return (
+            len(block)
+            * block.arity
+            * block.max_states
+            * (block.max_states + block.arity / block.max_states)
+            * (100.0 if linked else 1.0)
+        )
 
     def minimise(self, block: gm.Block, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
         costs = theta if block.costs is None else theta + block.costs
@@ -107,6 +126,8 @@ class AssignmentSolver(gm.SlaveSolver):
         scores = rng.normal(size=(2, 4, 2))
         variables = np.stack([rng.permutation(5)[:4] for _ in range(2)])
         states = np.full(5, 2)
-        return [(ClusterLoss(variables, scores, (1, 3)).bind(states), {}),
-                (ClusterLoss(variables[:1], None, None, cannot_link=[(0, 3)]).bind(states), {}),
-                (ClusterLoss(variables[:1], scores[:1], (1, 3), [(1, 2)], [(0, 1)]).bind(states), {})]
+        return [
+            (ClusterLoss(variables, scores, (1, 3)).bind(states), {}),
+            (ClusterLoss(variables[:1], None, None, cannot_link=[(0, 3)]).bind(states), {}),
+            (ClusterLoss(variables[:1], scores[:1], (1, 3), [(1, 2)], [(0, 1)]).bind(states), {}),
+        ]

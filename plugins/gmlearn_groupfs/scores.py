@@ -22,7 +22,9 @@ def accuracy_and_nmi(truth: np.ndarray, labels: np.ndarray) -> tuple[float, floa
     return accuracy(truth, labels), float(normalized_mutual_info_score(truth, labels))
 
 
-def random_links(truth: np.ndarray, per_class: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def random_links(
+    truth: np.ndarray, per_class: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """`per_class` must-links inside, and cannot-links out of, every class, each (k, 2)."""
     must, cannot = [], []
     for c in np.unique(truth):
@@ -33,7 +35,12 @@ def random_links(truth: np.ndarray, per_class: int, rng: np.random.Generator) ->
     return np.array(must, dtype=int).reshape(-1, 2), np.array(cannot, dtype=int).reshape(-1, 2)
 
 
-def top_view_share(usage: np.ndarray, labels: np.ndarray, truth: np.ndarray, view_of_class: np.ndarray) -> float:
+def top_view_share(
+    usage: np.ndarray, labels: np.ndarray, truth: np.ndarray, view_of_class: np.ndarray
+) -> float:
     """Share of clusters whose most used kernel is the view that shows most of their points."""
-    right = [np.bincount(view_of_class[truth[labels == c]]).argmax() == usage[c].argmax() for c in range(len(usage))]
+    right = [
+        np.bincount(view_of_class[truth[labels == c]]).argmax() == usage[c].argmax()
+        for c in range(len(usage))
+    ]
     return float(np.mean(right))

@@ -25,7 +25,10 @@ class Standard:
     def of(cls, kernels: np.ndarray) -> Standard:
         """The standard of kernels (M, n, n)."""
         apart = ~np.eye(kernels.shape[1], dtype=bool)
-        return cls(np.array([k[apart].mean() for k in kernels]), np.array([max(k[apart].std(), 1e-12) for k in kernels]))
+        return cls(
+            np.array([k[apart].mean() for k in kernels]),
+            np.array([max(k[apart].std(), 1e-12) for k in kernels]),
+        )
 
     def __call__(self, kernels: np.ndarray) -> np.ndarray:
         return (kernels - self.centre[:, None, None]) / self.width[:, None, None]
@@ -45,12 +48,18 @@ class Similarity:
     kernels : (M, n, n) with a zero diagonal, mean 0 and variance 1 off it.
     """
 
-    def __init__(self, kernels: np.ndarray, n_neighbours: int | None, evidence: np.ndarray | None = None):
+    def __init__(
+        self, kernels: np.ndarray, n_neighbours: int | None, evidence: np.ndarray | None = None
+    ):
         self.graph = None if n_neighbours is None else NeighbourKernels(kernels, n_neighbours)
         self.values = Standard.of(kernels)
         mixed = self.values(kernels)
         if self.graph is not None:
-            graphs = self.graph.kernels if evidence is None else with_evidence(self.graph.kernels, evidence)
+            graphs = (
+                self.graph.kernels
+                if evidence is None
+                else with_evidence(self.graph.kernels, evidence)
+            )
             self.ranks = Standard.of(graphs)
             mixed = VALUE_SHARE * mixed + (1.0 - VALUE_SHARE) * self.ranks(graphs)
         self.whole = Standard.of(mixed)

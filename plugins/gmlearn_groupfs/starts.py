@@ -24,8 +24,9 @@ def spectral_embedding(graph: np.ndarray, n_clusters: int) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def bounded_kmeans(points: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator,
-                   max_iter: int = 30) -> tuple[np.ndarray, float]:
+def bounded_kmeans(
+    points: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator, max_iter: int = 30
+) -> tuple[np.ndarray, float]:
     """k-means whose assignment step keeps the size bounds: labels and sum of squares, from k-means++ seeds.
 
     Plain Lloyd steps come first (a matrix product each), bounded ones after they have settled.
@@ -35,8 +36,15 @@ def bounded_kmeans(points: np.ndarray, n_clusters: int, sizes: Any, rng: np.rand
     labels = np.full(len(points), -1)
     bounded = sizes is None
     for _ in range(2 * max_iter):
-        distances = np.maximum(squares[:, None] - 2.0 * points @ centres.T + np.einsum("ij,ij->i", centres, centres), 0.0)
-        new = constrained_assignment(distances, sizes) if bounded and sizes is not None else distances.argmin(axis=1)
+        distances = np.maximum(
+            squares[:, None] - 2.0 * points @ centres.T + np.einsum("ij,ij->i", centres, centres),
+            0.0,
+        )
+        new = (
+            constrained_assignment(distances, sizes)
+            if bounded and sizes is not None
+            else distances.argmin(axis=1)
+        )
         if np.array_equal(new, labels):
             if bounded:
                 break
@@ -44,19 +52,25 @@ def bounded_kmeans(points: np.ndarray, n_clusters: int, sizes: Any, rng: np.rand
         labels = new
         member = np.eye(n_clusters)[labels]
         count = member.sum(axis=0)
-        centres = np.where(count[:, None] > 0, member.T @ points / np.maximum(count, 1)[:, None], centres)
+        centres = np.where(
+            count[:, None] > 0, member.T @ points / np.maximum(count, 1)[:, None], centres
+        )
     if sizes is not None:
         labels = constrained_assignment(distances, sizes)
     return labels, float(distances[np.arange(len(points)), labels].sum())
 
 
-def _plus_plus(points: np.ndarray, squares: np.ndarray, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+def _plus_plus(
+    points: np.ndarray, squares: np.ndarray, n_clusters: int, rng: np.random.Generator
+) -> np.ndarray:
     """k-means++ seeds: each next one with probability proportional to its squared distance from those chosen."""
     chosen = [int(rng.integers(len(points)))]
     nearest = np.full(len(points), np.inf)
     while len(chosen) < n_clusters:
         last = chosen[-1]
-        nearest = np.minimum(nearest, np.maximum(squares - 2.0 * points @ points[last] + squares[last], 0.0))
+        nearest = np.minimum(
+            nearest, np.maximum(squares - 2.0 * points @ points[last] + squares[last], 0.0)
+        )
         total = nearest.sum()
         share = nearest / total if total > 0 else np.full(len(points), 1.0 / len(points))
         chosen.append(int(rng.choice(len(points), p=share)))
@@ -78,8 +92,15 @@ class StartPool:
       round.
     """
 
-    def __init__(self, graphs: np.ndarray, kernels: np.ndarray, n_clusters: int, sizes: Any, n_labellings: int = 5,
-                 overlap: float = 0.2):
+    def __init__(
+        self,
+        graphs: np.ndarray,
+        kernels: np.ndarray,
+        n_clusters: int,
+        sizes: Any,
+        n_labellings: int = 5,
+        overlap: float = 0.2,
+    ):
         self.graphs, self.n_clusters, self.sizes = graphs, n_clusters, sizes
         self.mean = kernels.mean(axis=0)
         self.n_labellings, self.overlap = n_labellings, overlap
@@ -89,9 +110,12 @@ class StartPool:
     def draw(self, rng: np.random.Generator, n_fused: int = 2) -> list[tuple[str, np.ndarray]]:
         """The rivals by name."""
         found = self._labellings(rng)
-        return [("views", self.views(found, rng)), ("consensus", self.consensus(found, rng)),
-                *(("fused", self.spectral(rng)) for _ in range(n_fused)),
-                ("mean", kernel_kmeans(self.mean, self.n_clusters, self.sizes, rng, n_init=10))]
+        return [
+            ("views", self.views(found, rng)),
+            ("consensus", self.consensus(found, rng)),
+            *(("fused", self.spectral(rng)) for _ in range(n_fused)),
+            ("mean", kernel_kmeans(self.mean, self.n_clusters, self.sizes, rng, n_init=10)),
+        ]
 
     def spectral(self, rng: np.random.Generator) -> np.ndarray:
         """Bounded k-means in the fused embedding."""
@@ -101,19 +125,34 @@ class StartPool:
         """Memberships (M, R, C, n) of R bounded k-means runs in each view's embedding."""
         if self._embeddings is None:
             self._embeddings = [spectral_embedding(graph, self.n_clusters) for graph in self.graphs]
-        return np.stack([[np.eye(self.n_clusters)[bounded_kmeans(embedding, self.n_clusters, self.sizes, rng)[0]].T
-                          for _ in range(self.n_labellings)] for embedding in self._embeddings])
+        return np.stack(
+            [
+                [
+                    np.eye(self.n_clusters)[
+                        bounded_kmeans(embedding, self.n_clusters, self.sizes, rng)[0]
+                    ].T
+                    for _ in range(self.n_labellings)
+                ]
+                for embedding in self._embeddings
+            ]
+        )
 
     def consensus(self, found: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The start from how often two points fall into the same cluster."""
         flat = found.reshape(-1, found.shape[3])
         together = flat.T @ flat / (found.shape[0] * found.shape[1])
-        return bounded_kmeans(spectral_embedding(together, self.n_clusters), self.n_clusters, self.sizes, rng)[0]
+        return bounded_kmeans(
+            spectral_embedding(together, self.n_clusters), self.n_clusters, self.sizes, rng
+        )[0]
 
     def views(self, found: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The start from stable, isolated clusters of single views."""
-        scores = [_stability(runs) * _isolation(runs, graph) for runs, graph in zip(found, self.graphs)]
-        chosen = self._nearly_disjoint(found.reshape(-1, found.shape[3]) > 0, np.concatenate(scores).ravel())
+        scores = [
+            _stability(runs) * _isolation(runs, graph) for runs, graph in zip(found, self.graphs)
+        ]
+        chosen = self._nearly_disjoint(
+            found.reshape(-1, found.shape[3]) > 0, np.concatenate(scores).ravel()
+        )
         return self._fill(chosen, rng)
 
     def _nearly_disjoint(self, members: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
@@ -163,4 +202,6 @@ def _isolation(found: np.ndarray, graph: np.ndarray) -> np.ndarray:
     """Share of a cluster's edge weight that stays inside it, (R, C)."""
     flat = found.reshape(-1, found.shape[2])
     reach = flat @ graph
-    return (np.einsum("an,an->a", reach, flat) / np.maximum(reach.sum(axis=1), 1e-12)).reshape(found.shape[:2])
+    return (np.einsum("an,an->a", reach, flat) / np.maximum(reach.sum(axis=1), 1e-12)).reshape(
+        found.shape[:2]
+    )

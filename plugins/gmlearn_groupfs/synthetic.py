@@ -18,9 +18,16 @@ class GroupedViews:
     view_of_cluster: np.ndarray
 
 
-def make_grouped_views(n_groups: int = 4, clusters_per_group: int = 4, cluster_size: int = 20, n_nuisance: int = 4,
-                       dimension: int = 10, separation: float = 9.0, nuisance_spread: float = 1.0,
-                       random_state: int | None = 0) -> GroupedViews:
+def make_grouped_views(
+    n_groups: int = 4,
+    clusters_per_group: int = 4,
+    cluster_size: int = 20,
+    n_nuisance: int = 4,
+    dimension: int = 10,
+    separation: float = 9.0,
+    nuisance_spread: float = 1.0,
+    random_state: int | None = 0,
+) -> GroupedViews:
     """`n_groups` views; view g separates the clusters of group g and shows unrelated blobs for all other points.
 
     In view g a point of group g lies at its cluster's centre plus unit noise. Every other point lies in one of
@@ -33,8 +40,13 @@ def make_grouped_views(n_groups: int = 4, clusters_per_group: int = 4, cluster_s
     separation : distance between two centres, on average, in units of the noise.
     nuisance_spread : standard deviation inside a nuisance blob, in the same units.
     """
-    for name, value in (("n_groups", n_groups), ("clusters_per_group", clusters_per_group),
-                        ("cluster_size", cluster_size), ("n_nuisance", n_nuisance), ("dimension", dimension)):
+    for name, value in (
+        ("n_groups", n_groups),
+        ("clusters_per_group", clusters_per_group),
+        ("cluster_size", cluster_size),
+        ("n_nuisance", n_nuisance),
+        ("dimension", dimension),
+    ):
         gm.check_number(name, value, low=1, integer=True)
     rng = np.random.default_rng(random_state)
     n_clusters = n_groups * clusters_per_group
@@ -48,5 +60,7 @@ def make_grouped_views(n_groups: int = 4, clusters_per_group: int = 4, cluster_s
         blobs = rng.normal(size=(n_nuisance, dimension)) * scale
         nuisance = blobs[rng.integers(n_nuisance, size=labels.size)]
         noise = rng.normal(size=(labels.size, dimension))
-        views.append(np.where(own[:, None], centres[labels] + noise, nuisance + nuisance_spread * noise))
+        views.append(
+            np.where(own[:, None], centres[labels] + noise, nuisance + nuisance_spread * noise)
+        )
     return GroupedViews(views, labels, view_of_cluster)

@@ -19,5 +19,19 @@ from gmlearn_highorder.pattern import Pattern, PatternSlave
 from gmlearn_highorder.pn_potts import PnPotts, PnPottsSlave
 from gmlearn_highorder.robust_pn import RobustPn, RobustPnSlave
 
-__all__ = ["AtMost", "Cardinality", "CardinalitySlave", "ExactlyOne", "Implication", "ImplicationSlave", "LabelCost",
-           "LabelCostSlave", "Pattern", "PatternSlave", "PnPotts", "PnPottsSlave", "RobustPn", "RobustPnSlave"]
+__all__ = [
+    "AtMost",
+    "Cardinality",
+    "CardinalitySlave",
+    "ExactlyOne",
+    "Implication",
+    "ImplicationSlave",
+    "LabelCost",
+    "LabelCostSlave",
+    "Pattern",
+    "PatternSlave",
+    "PnPotts",
+    "PnPottsSlave",
+    "RobustPn",
+    "RobustPnSlave",
+]

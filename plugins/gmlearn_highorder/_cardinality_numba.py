@@ -54,7 +54,9 @@ def min_marginals_counts(theta, indptr, label, f, start, top, out):
         lo, hi = indptr[m], indptr[m + 1]
         split(theta, lo, hi, label[m], on, off, other)
         base, forced, able = order_moves(off, on, hi - lo, top[m], order)
-        fixed_choice(off, on, hi - lo, order, base, forced, able, f, start[m], top[m], if_off, if_on)
+        fixed_choice(
+            off, on, hi - lo, order, base, forced, able, f, start[m], top[m], if_off, if_on
+        )
         for i in range(lo, hi):
             j = i - lo
             for l in range(theta.shape[1]):
@@ -85,7 +87,7 @@ def count_distribution(log_on, log_off, indptr, log_f, start, top, log_z, p_on, 
     for m in range(len(start)):
         lo, hi = indptr[m], indptr[m + 1]
         size, most = hi - lo, top[m]
-        forward[0, :most + 1] = -np.inf
+        forward[0, : most + 1] = -np.inf
         forward[0, 0] = 0.0
         for i in range(size):
             for n in range(most + 1):
@@ -106,6 +108,8 @@ def count_distribution(log_on, log_off, indptr, log_f, start, top, log_z, p_on, 
             continue
         for i in range(size):
             for n in range(most):
-                p_on[lo + i] += np.exp(forward[i, n] + log_on[lo + i] + backward[i + 1, n + 1] - log_z[m])
+                p_on[lo + i] += np.exp(
+                    forward[i, n] + log_on[lo + i] + backward[i + 1, n + 1] - log_z[m]
+                )
         for n in range(most + 1):
             p_count[m, n] = np.exp(forward[size, n] + backward[size, n] - log_z[m])

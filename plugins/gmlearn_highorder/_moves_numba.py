@@ -80,8 +80,8 @@ def fixed_choice(stay, move, k, order, base, forced, able, f, start, most, if_st
     total[forced] = base
     for n in range(forced + 1, min(able, most + 1) + 1):
         total[n] = total[n - 1] + (move[order[n - 1]] - stay[order[n - 1]])
-    same_before, less_before = np.full(k + 2, np.inf), np.full(k + 2, np.inf)   # minima over n <= r
-    same_after, more_after = np.full(k + 2, np.inf), np.full(k + 2, np.inf)     # minima over n > r
+    same_before, less_before = np.full(k + 2, np.inf), np.full(k + 2, np.inf)  # minima over n <= r
+    same_after, more_after = np.full(k + 2, np.inf), np.full(k + 2, np.inf)  # minima over n > r
     low_same, low_less = np.inf, np.inf
     for n in range(top + 1):
         if n >= forced:

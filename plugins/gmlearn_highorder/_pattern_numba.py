@@ -39,7 +39,9 @@ def best_unlisted(theta, patterns, prefix, member, label, choice):
             head[q] += theta[t, patterns[q, t]] if allowed else np.inf
     if best < np.inf:
         for i in range(k):
-            choice[i] = patterns[at, i] if i < depth else (label if i == member else np.argmin(theta[i]))
+            choice[i] = (
+                patterns[at, i] if i < depth else (label if i == member else np.argmin(theta[i]))
+            )
         choice[depth] = leave
     return best
 
@@ -97,7 +99,11 @@ def min_marginals_patterns(theta, patterns, prefix, psi, psi_max, out):
         for i in range(k):
             for l in range(size):
                 reachable = free < np.inf and theta[m, i, l] < np.inf
-                out[m, i, l] = free - theta[m, i, own[i]] + theta[m, i, l] + psi_max[m] if reachable else np.inf
+                out[m, i, l] = (
+                    free - theta[m, i, own[i]] + theta[m, i, l] + psi_max[m]
+                    if reachable
+                    else np.inf
+                )
         for p in range(len(patterns)):
             differ, where = 0, -1
             for i in range(k):
@@ -106,7 +112,9 @@ def min_marginals_patterns(theta, patterns, prefix, psi, psi_max, out):
             for i in range(k):  # the minimiser with x_i = p_i is this pattern
                 l = patterns[p, i]
                 if (differ == 0 or (differ == 1 and where == i)) and out[m, i, l] < np.inf:
-                    out[m, i, l] = best_unlisted(theta[m], patterns, prefix, i, l, choice) + psi_max[m]
+                    out[m, i, l] = (
+                        best_unlisted(theta[m], patterns, prefix, i, l, choice) + psi_max[m]
+                    )
         for p in range(len(patterns)):
             cost = pattern_cost(theta[m], patterns[p]) + psi[m, p]
             for i in range(k):

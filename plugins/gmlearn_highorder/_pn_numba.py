@@ -58,10 +58,17 @@ def minimise_pn(theta, indptr, beta, beta_max, labels, value):
     totals = np.empty(size)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
-        part, own, costs = theta[lo:hi], labels[lo:hi], beta[m]  # slices: no test for negative indices in the loop
+        part, own, costs = (
+            theta[lo:hi],
+            labels[lo:hi],
+            beta[m],
+        )  # slices: no test for negative indices in the loop
         for l in range(size):
             totals[l] = costs[l]
-        mixed, agree = beta_max[m], True  # bounds every mixed labelling from below, whatever the betas
+        mixed, agree = (
+            beta_max[m],
+            True,
+        )  # bounds every mixed labelling from below, whatever the betas
         for i in range(hi - lo):
             low, best = part[i, 0], 0
             totals[0] += low
@@ -112,7 +119,7 @@ def member_marginals_pn(theta, indptr, beta, beta_max, member, out):
     size = theta.shape[1]
     totals = np.empty(size)
     for m in range(len(beta_max)):
-        part, costs, fixed, row = theta[indptr[m]:indptr[m + 1]], beta[m], member[m], out[m]
+        part, costs, fixed, row = theta[indptr[m] : indptr[m + 1]], beta[m], member[m], out[m]
         free = beta_max[m]
         for l in range(size):
             totals[l] = costs[l]

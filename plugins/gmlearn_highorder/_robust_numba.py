@@ -60,8 +60,18 @@ def least_regret(theta, lo, k, label, low, last):
 def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
     """min over x of sum_i theta_i(x_i) + h(x) for every clique; labels without an anchor win a tie, then low anchors."""
     k, size = longest(indptr), theta.shape[1]
-    stay, move, other, order = np.empty(k), np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
-    best, low, regret, count = np.empty(k, np.int64), np.empty(k), np.empty(k), np.empty(size, np.int64)
+    stay, move, other, order = (
+        np.empty(k),
+        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(k, np.int64),
+    )
+    best, low, regret, count = (
+        np.empty(k, np.int64),
+        np.empty(k),
+        np.empty(k),
+        np.empty(size, np.int64),
+    )
     f = np.empty(k + 1)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
@@ -90,7 +100,9 @@ def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
             value[m] = total + beta_max[m]
         for l in range(size):
             last = anchored_costs(beta[m, l], beta_max[m], truncation[m], f)
-            if free + min(f[0], f[last]) + least_regret(theta, lo, k, l, low, last) >= value[m]:  # f is linear
+            if (
+                free + min(f[0], f[last]) + least_regret(theta, lo, k, l, low, last) >= value[m]
+            ):  # f is linear
                 continue
             split(theta, lo, hi, l, stay, move, other)
             base, forced, able = order_moves(stay, move, k, last, order)
@@ -143,8 +155,18 @@ def unanchored_marginals(theta, lo, k, least, beta_max, best, low, regret, count
 def min_marginals_robust(theta, indptr, beta, beta_max, truncation, out):
     """Minima with one label fixed, laid out like theta. O(k L Q) at worst."""
     k, size = longest(indptr), theta.shape[1]
-    stay, move, other, order = np.empty(k), np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
-    best, low, regret, count = np.empty(k, np.int64), np.empty(k), np.empty(k), np.empty(size, np.int64)
+    stay, move, other, order = (
+        np.empty(k),
+        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(k, np.int64),
+    )
+    best, low, regret, count = (
+        np.empty(k, np.int64),
+        np.empty(k),
+        np.empty(k),
+        np.empty(size, np.int64),
+    )
     f, if_stay, if_move = np.empty(k + 1), np.empty(k), np.empty(k)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
@@ -153,7 +175,20 @@ def min_marginals_robust(theta, indptr, beta, beta_max, truncation, out):
         if free == np.inf:
             out[lo:hi] = np.inf
             continue
-        unanchored_marginals(theta, lo, k, int(np.ceil(truncation[m])), beta_max[m], best, low, regret, count, free, order, out)
+        unanchored_marginals(
+            theta,
+            lo,
+            k,
+            int(np.ceil(truncation[m])),
+            beta_max[m],
+            best,
+            low,
+            regret,
+            count,
+            free,
+            order,
+            out,
+        )
         for anchor in range(size):
             last = anchored_costs(beta[m, anchor], beta_max[m], truncation[m], f)
             split(theta, lo, hi, anchor, stay, move, other)
@@ -164,4 +199,6 @@ def min_marginals_robust(theta, indptr, beta, beta_max, truncation, out):
                     if l == anchor:
                         out[lo + j, l] = min(out[lo + j, l], if_stay[j])
                     elif if_move[j] < np.inf:
-                        out[lo + j, l] = min(out[lo + j, l], if_move[j] - move[j] + theta[lo + j, l])
+                        out[lo + j, l] = min(
+                            out[lo + j, l], if_move[j] - move[j] + theta[lo + j, l]
+                        )

@@ -37,36 +37,55 @@ class Cardinality(gm.RaggedBlock):
         super().__init__(cliques)
         kind = type(self).__name__
         if (costs is None) == (weight is None):
-            raise ValueError(f"{kind}: give either `costs` (a fixed function) or `weight` (a learnt one), not both or neither")
+            raise ValueError(
+                f"{kind}: give either `costs` (a fixed function) or `weight` (a learnt one), not both or neither"
+            )
         self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
         self.weight, self.n_counts = weight, self.arity + 1
         if weight is None:
             self.values, self.start = self._pooled(kind, costs)
             self.top = _last_finite(self.values, self.start, self.sizes)
         else:
-            self.values, self.start, self.top = np.zeros(0), np.zeros(len(self), np.int64), self.sizes.copy()
+            self.values, self.start, self.top = (
+                np.zeros(0),
+                np.zeros(len(self), np.int64),
+                self.sizes.copy(),
+            )
 
     def _pooled(self, kind: str, costs: Any) -> tuple[np.ndarray, np.ndarray]:
         """All functions in one array, and where that of each clique begins."""
         m, sizes = len(self), self.sizes
         if isinstance(costs, (list, tuple)) and len(costs) and np.ndim(costs[0]) == 1:
-            rows = [gm.check_array(f"{kind}.costs[{i}]", c, ndim=1, allow_inf=True) for i, c in enumerate(costs)]
+            rows = [
+                gm.check_array(f"{kind}.costs[{i}]", c, ndim=1, allow_inf=True)
+                for i, c in enumerate(costs)
+            ]
             lengths = np.array([len(r) for r in rows])
-            if len(rows) != m or (lengths <= sizes[:len(rows)]).any():
-                raise ValueError(f"{kind}.costs: expected {m} arrays with one entry for each count 0..size, "
-                                 f"got {len(rows)} with lengths {lengths.tolist()[:8]}")
+            if len(rows) != m or (lengths <= sizes[: len(rows)]).any():
+                raise ValueError(
+                    f"{kind}.costs: expected {m} arrays with one entry for each count 0..size, "
+                    f"got {len(rows)} with lengths {lengths.tolist()[:8]}"
+                )
             return np.concatenate(rows), np.cumsum(lengths) - lengths
         array = gm.check_array(f"{kind}.costs", costs, ndim=(1, 2), allow_inf=True)
         if array.shape[-1] < self.n_counts or (array.ndim == 2 and len(array) != m):
-            raise ValueError(f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry for each count, "
-                             f"got shape {array.shape}")
+            raise ValueError(
+                f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry for each count, "
+                f"got shape {array.shape}"
+            )
         start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
         return array.ravel(), start
 
     def check(self) -> None:
-        wrong = np.flatnonzero(self.label >= np.maximum.reduceat(self.states, self.indptr[:-1])) if len(self) else []
+        wrong = (
+            np.flatnonzero(self.label >= np.maximum.reduceat(self.states, self.indptr[:-1]))
+            if len(self)
+            else []
+        )
         if len(wrong):
-            raise ValueError(f"{self}: no member of clique {int(wrong[0])} has the counted label {int(self.label[wrong[0]])}")
+            raise ValueError(
+                f"{self}: no member of clique {int(wrong[0])} has the counted label {int(self.label[wrong[0]])}"
+            )
 
     def count(self, x: np.ndarray) -> np.ndarray:
         """int (M,): members that take the label."""
@@ -74,7 +93,11 @@ class Cardinality(gm.RaggedBlock):
 
     def function(self, w: Weights) -> np.ndarray:
         """The pool of function values; clique m reads ``start[m] + n``."""
-        return self.values if self.weight is None else np.ascontiguousarray(w[self.weight], dtype=float)
+        return (
+            self.values
+            if self.weight is None
+            else np.ascontiguousarray(w[self.weight], dtype=float)
+        )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {} if self.weight is None else {self.weight: (self.n_counts,)}
@@ -99,7 +122,9 @@ class AtMost(Cardinality):
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
         cliques = list(cliques)
         number = whole_for_each_clique("AtMost.number", number, len(cliques))
-        super().__init__(cliques, np.where(_counts(cliques) <= number[:, None], 0.0, np.inf), label=label)
+        super().__init__(
+            cliques, np.where(_counts(cliques) <= number[:, None], 0.0, np.inf), label=label
+        )
 
 
 class ExactlyOne(Cardinality):
@@ -130,7 +155,9 @@ class CardinalitySlave(gm.SlaveSolver):
     def prepare(self, block: Cardinality, w: Weights) -> tuple[np.ndarray, ...]:
         return block.label, block.function(w), block.start, block.top
 
-    def minimise(self, block: Cardinality, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
+    def minimise(
+        self, block: Cardinality, theta: np.ndarray, w: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         from gmlearn_highorder._cardinality_numba import minimise_counts
 
         labels, value = np.empty(len(theta), np.int64), np.empty(len(block))
@@ -144,34 +171,53 @@ class CardinalitySlave(gm.SlaveSolver):
         min_marginals_counts(theta, block.indptr, *w, out)
         return out
 
-    def log_partition(self, block: Cardinality, theta: np.ndarray, w: Any,
-                      temperature: float) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    def log_partition(
+        self, block: Cardinality, theta: np.ndarray, w: Any, temperature: float
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Dynamic programming over the members, with the number on so far as the state."""
         from gmlearn_highorder._cardinality_numba import count_distribution
 
         label, f, start, top = w
         score = -theta / temperature
         counted = np.arange(theta.shape[1]) == label[block.owner][:, None]
-        log_on, log_off = _log_sum(np.where(counted, score, -np.inf)), _log_sum(np.where(counted, -np.inf, score))
-        log_z, p_on, p_count = np.empty(len(block)), np.empty(len(theta)), np.empty((len(block), block.arity + 2))
-        count_distribution(log_on, log_off, block.indptr, -f / temperature, start, top, log_z, p_on, p_count)
+        log_on, log_off = (
+            _log_sum(np.where(counted, score, -np.inf)),
+            _log_sum(np.where(counted, -np.inf, score)),
+        )
+        log_z, p_on, p_count = (
+            np.empty(len(block)),
+            np.empty(len(theta)),
+            np.empty((len(block), block.arity + 2)),
+        )
+        count_distribution(
+            log_on, log_off, block.indptr, -f / temperature, start, top, log_z, p_on, p_count
+        )
         with np.errstate(invalid="ignore"):
             within = np.exp(score - np.where(counted, log_on[:, None], log_off[:, None]))
         feasible = ~np.isneginf(log_z)[block.owner][:, None]
-        marginals = np.where(np.isneginf(score) | ~feasible, 0.0, within * np.where(counted, p_on[:, None], 1.0 - p_on[:, None]))
+        marginals = np.where(
+            np.isneginf(score) | ~feasible,
+            0.0,
+            within * np.where(counted, p_on[:, None], 1.0 - p_on[:, None]),
+        )
         features = {}
         if block.weight is not None:
             total = p_count.sum(axis=0)
-            features[block.weight] = np.concatenate([total, np.zeros(block.n_counts)])[:block.n_counts]
+            features[block.weight] = np.concatenate([total, np.zeros(block.n_counts)])[
+                : block.n_counts
+            ]
         return -temperature * log_z, marginals, features
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         cliques, states = [[0, 1, 2], [1, 2, 3]], np.array([2, 3, 2, 3])
         forbidden = rng.normal(size=(2, 4))
         forbidden[0, 2] = np.inf
-        return [(Cardinality(cliques, forbidden, label=[1, 0]).bind(states), {}),
-                (Cardinality(cliques, weight="f").bind(np.full(4, 2)), {"f": rng.normal(size=4)}),
-                (ExactlyOne(cliques).bind(states), {}), (AtMost(cliques, [1, 2]).bind(np.full(4, 2)), {})]
+        return [
+            (Cardinality(cliques, forbidden, label=[1, 0]).bind(states), {}),
+            (Cardinality(cliques, weight="f").bind(np.full(4, 2)), {"f": rng.normal(size=4)}),
+            (ExactlyOne(cliques).bind(states), {}),
+            (AtMost(cliques, [1, 2]).bind(np.full(4, 2)), {}),
+        ]
 
 
 def _counts(cliques: list[Any]) -> np.ndarray:

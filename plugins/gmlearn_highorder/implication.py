@@ -32,8 +32,17 @@ class Implication(gm.Block):
     name = "implication"
     per_clique = ("premise", "conclusion", "costs")
 
-    def __init__(self, pairs: Any, premise: Any = 1, conclusion: Any = 1, cost: Any = np.inf, weight: str | None = None):
-        super().__init__(gm.check_array("Implication.pairs", pairs, shape=(None, 2), dtype=np.int64))
+    def __init__(
+        self,
+        pairs: Any,
+        premise: Any = 1,
+        conclusion: Any = 1,
+        cost: Any = np.inf,
+        weight: str | None = None,
+    ):
+        super().__init__(
+            gm.check_array("Implication.pairs", pairs, shape=(None, 2), dtype=np.int64)
+        )
         self.premise = whole_for_each_clique("Implication.premise", premise, len(self))
         self.conclusion = whole_for_each_clique("Implication.conclusion", conclusion, len(self))
         self.costs = for_each_clique("Implication.cost", cost, len(self), allow_inf=weight is None)
@@ -44,8 +53,10 @@ class Implication(gm.Block):
             wrong = np.flatnonzero(getattr(self, name) >= self.states[:, place])
             if wrong.size:
                 m = int(wrong[0])
-                raise ValueError(f"{self}: {name} {int(getattr(self, name)[m])} of pair {m}, but variable "
-                                 f"{int(self.variables[m, place])} has {int(self.states[m, place])} states")
+                raise ValueError(
+                    f"{self}: {name} {int(getattr(self, name)[m])} of pair {m}, but variable "
+                    f"{int(self.variables[m, place])} has {int(self.states[m, place])} states"
+                )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {} if self.weight is None else {self.weight: ()}
@@ -65,7 +76,9 @@ class Implication(gm.Block):
         if self.weight is None:
             return {}
         broken = self.broken(x)
-        return {self.weight: np.asarray((broken if weight is None else broken * weight) @ self.costs)}
+        return {
+            self.weight: np.asarray((broken if weight is None else broken * weight) @ self.costs)
+        }
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         return {} if self.weight is None else {self.weight: self.broken(x) * self.costs}
@@ -85,7 +98,9 @@ class ImplicationSlave(gm.SlaveSolver):
     def prepare(self, block: Implication, w: Weights) -> tuple[np.ndarray, ...]:
         return block.premise, block.conclusion, block.strength(w)
 
-    def minimise(self, block: Implication, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
+    def minimise(
+        self, block: Implication, theta: np.ndarray, w: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         from gmlearn_highorder._implication_numba import minimise_implications
 
         labels, value = np.empty((len(block), 2), np.int64), np.empty(len(block))
@@ -101,5 +116,10 @@ class ImplicationSlave(gm.SlaveSolver):
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         pairs, states = [[0, 1], [1, 2], [2, 0]], np.array([2, 3, 2])
-        return [(Implication(pairs, premise=[1, 2, 0], conclusion=[2, 0, 1]).bind(states), {}),
-                (Implication(pairs, cost=rng.normal(size=3), weight="imply").bind(states), {"imply": rng.normal(size=())})]
+        return [
+            (Implication(pairs, premise=[1, 2, 0], conclusion=[2, 0, 1]).bind(states), {}),
+            (
+                Implication(pairs, cost=rng.normal(size=3), weight="imply").bind(states),
+                {"imply": rng.normal(size=())},
+            ),
+        ]

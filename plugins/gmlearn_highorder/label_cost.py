@@ -37,10 +37,18 @@ class LabelCost(gm.RaggedBlock):
     def __init__(self, cliques: Any, costs: Any = None, weight: str | None = None):
         super().__init__(cliques)
         if costs is None and weight is None:
-            raise ValueError("LabelCost: give `costs` (fixed, or factors) or `weight` (learnt costs), or both")
-        array = np.atleast_1d(gm.check_array("LabelCost.costs", 1.0 if costs is None else costs, allow_inf=weight is None))
+            raise ValueError(
+                "LabelCost: give `costs` (fixed, or factors) or `weight` (learnt costs), or both"
+            )
+        array = np.atleast_1d(
+            gm.check_array(
+                "LabelCost.costs", 1.0 if costs is None else costs, allow_inf=weight is None
+            )
+        )
         if array.ndim > 2 or (array.ndim == 2 and len(array) != len(self)):
-            raise ValueError(f"LabelCost.costs: expected a number, (L,) or ({len(self)}, L), got shape {array.shape}")
+            raise ValueError(
+                f"LabelCost.costs: expected a number, (L,) or ({len(self)}, L), got shape {array.shape}"
+            )
         self.costs = np.ascontiguousarray(np.broadcast_to(array, (len(self), array.shape[-1])))
         self.weight = weight
 
@@ -48,7 +56,9 @@ class LabelCost(gm.RaggedBlock):
         if self.costs.shape[1] == 1:
             self.costs = np.repeat(self.costs, self.max_states, axis=1)
         if self.costs.shape[1] != self.max_states:
-            raise ValueError(f"{self}: expected costs of {self.max_states} labels, got {self.costs.shape[1]}")
+            raise ValueError(
+                f"{self}: expected costs of {self.max_states} labels, got {self.costs.shape[1]}"
+            )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {} if self.weight is None else {self.weight: (self.costs.shape[1],)}
@@ -90,15 +100,21 @@ class LabelCostSlave(gm.SlaveSolver):
     def refuses(self, block: gm.Block) -> str | None:
         if not isinstance(block, LabelCost):
             return "not label costs"
-        return None if block.max_states <= MAX_LABELS else f"{block.max_states} labels have more than 2**{MAX_LABELS} subsets"
+        return (
+            None
+            if block.max_states <= MAX_LABELS
+            else f"{block.max_states} labels have more than 2**{MAX_LABELS} subsets"
+        )
 
     def cost(self, block: gm.Block) -> float:
-        return 0.5 * len(block.members) * 2.0 ** block.max_states
+        return 0.5 * len(block.members) * 2.0**block.max_states
 
     def prepare(self, block: LabelCost, w: Weights) -> np.ndarray:
         return np.ascontiguousarray(block.label_costs(w))
 
-    def minimise(self, block: LabelCost, theta: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def minimise(
+        self, block: LabelCost, theta: np.ndarray, w: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         from gmlearn_highorder._label_cost_numba import minimise_label_costs
 
         labels, value = np.zeros(len(theta), np.int64), np.empty(len(block))
@@ -114,6 +130,8 @@ class LabelCostSlave(gm.SlaveSolver):
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         cliques, states = [[0, 1, 2], [1, 2, 3]], np.array([2, 3, 4, 3])
-        return [(LabelCost(cliques, rng.random((2, 4))).bind(states), {}),
-                (LabelCost(cliques, rng.normal(size=4)).bind(states), {}),
-                (LabelCost(cliques, weight="label").bind(np.full(4, 3)), {"label": rng.normal(size=3)})]
+        return [
+            (LabelCost(cliques, rng.random((2, 4))).bind(states), {}),
+            (LabelCost(cliques, rng.normal(size=4)).bind(states), {}),
+            (LabelCost(cliques, weight="label").bind(np.full(4, 3)), {"label": rng.normal(size=3)}),
+        ]

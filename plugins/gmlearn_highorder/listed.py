@@ -14,12 +14,16 @@ Weights = Mapping[str, np.ndarray]
 
 def for_each_clique(name: str, value: Any, n: int, allow_inf: bool = True) -> np.ndarray:
     """`value`, a number or (n,), as a float array (n,)."""
-    return gm.check_array(name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), allow_inf=allow_inf)
+    return gm.check_array(
+        name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), allow_inf=allow_inf
+    )
 
 
 def whole_for_each_clique(name: str, value: Any, n: int) -> np.ndarray:
     """`value`, a whole number >= 0 or (n,) of them, as an int array (n,)."""
-    array = gm.check_array(name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), dtype=np.int64)
+    array = gm.check_array(
+        name, np.full(n, value) if np.ndim(value) == 0 else value, shape=(n,), dtype=np.int64
+    )
     if array.size and array.min() < 0:
         raise ValueError(f"{name}: expected whole numbers >= 0, got {int(array.min())}")
     return array
@@ -27,7 +31,9 @@ def whole_for_each_clique(name: str, value: Any, n: int) -> np.ndarray:
 
 def times(share: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """share * cost with 0 * inf = 0: what is not taken costs nothing."""
-    return np.multiply(share, cost, out=np.zeros(np.broadcast_shapes(share.shape, cost.shape)), where=share > 0)
+    return np.multiply(
+        share, cost, out=np.zeros(np.broadcast_shapes(share.shape, cost.shape)), where=share > 0
+    )
 
 
 class ListedCosts:
@@ -45,39 +51,62 @@ class ListedCosts:
     weight_other: str | None
     n_options: int
 
-    def set_costs(self, names: tuple[str, str], fixed: Any, other: Any, features: Any, weight: str | None,
-                  weight_other: str | None) -> None:
+    def set_costs(
+        self,
+        names: tuple[str, str],
+        fixed: Any,
+        other: Any,
+        features: Any,
+        weight: str | None,
+        weight_other: str | None,
+    ) -> None:
         """Check and keep the costs; `names` are the arguments of `fixed` and `other`, for messages."""
         kind, m = type(self).__name__, len(self)  # type: ignore[arg-type]
         if (fixed is None) == (weight is None):
-            raise ValueError(f"{kind}: give either `{names[0]}` (fixed costs) or `weight` (learnt ones), not both or neither")
+            raise ValueError(
+                f"{kind}: give either `{names[0]}` (fixed costs) or `weight` (learnt ones), not both or neither"
+            )
         if features is not None and weight is None:
             raise ValueError(f"{kind}.features: need the name of a weight segment, `weight`")
         self.fixed = self.inputs = None
         if fixed is not None:
             array = np.atleast_1d(gm.check_array(f"{kind}.{names[0]}", fixed, allow_inf=True))
             if array.ndim > 2 or (array.ndim == 2 and len(array) != m):
-                raise ValueError(f"{kind}.{names[0]}: expected a number, one for each option, or {m} rows of them, "
-                                 f"got shape {array.shape}")
+                raise ValueError(
+                    f"{kind}.{names[0]}: expected a number, one for each option, or {m} rows of them, "
+                    f"got shape {array.shape}"
+                )
             self.fixed = np.ascontiguousarray(np.broadcast_to(array, (m, array.shape[-1])))
         else:
-            self.inputs = np.ones((m, 1)) if features is None else gm.check_array(f"{kind}.features", features, ndim=(2, 3))
+            self.inputs = (
+                np.ones((m, 1))
+                if features is None
+                else gm.check_array(f"{kind}.features", features, ndim=(2, 3))
+            )
             if len(self.inputs) != m:
-                raise ValueError(f"{kind}.features: expected one row per clique ({m}), got {len(self.inputs)}")
+                raise ValueError(
+                    f"{kind}.features: expected one row per clique ({m}), got {len(self.inputs)}"
+                )
         self.other = for_each_clique(f"{kind}.{names[1]}", other, m, allow_inf=weight_other is None)
         self.weight, self.weight_other = weight, weight_other
         if weight is not None and weight == weight_other:
-            raise ValueError(f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two names")
+            raise ValueError(
+                f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two names"
+            )
 
     def check_options(self, n_options: int) -> None:
         """Now that their number is known: one cost, or one row of inputs, for each option."""
         self.n_options = n_options
         if self.fixed is not None and self.fixed.shape[1] != n_options:
             if self.fixed.shape[1] != 1:
-                raise ValueError(f"{self}: expected costs of {n_options} options, got {self.fixed.shape[1]}")
+                raise ValueError(
+                    f"{self}: expected costs of {n_options} options, got {self.fixed.shape[1]}"
+                )
             self.fixed = np.repeat(self.fixed, n_options, axis=1)
         if self.inputs is not None and self.inputs.ndim == 3 and self.inputs.shape[1] != n_options:
-            raise ValueError(f"{self}: expected features of shape (M, {n_options}, F), got {self.inputs.shape}")
+            raise ValueError(
+                f"{self}: expected features of shape (M, {n_options}, F), got {self.inputs.shape}"
+            )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}
@@ -126,7 +155,12 @@ class ListedCosts:
             from gmlearn_highorder._listed_numba import sum_chosen
 
             found[self.weight] = np.zeros((self.n_options, self.inputs.shape[-1]))
-            sum_chosen(self._inputs_by_option(), option, share if weight is None else share * weight, found[self.weight])
+            sum_chosen(
+                self._inputs_by_option(),
+                option,
+                share if weight is None else share * weight,
+                found[self.weight],
+            )
         return found
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -147,8 +181,11 @@ class ListedCosts:
         """Features where options have the shares `chosen` (M, J) and everything else `rest` (M,)."""
         found = {}
         if self.weight is not None:
-            found[self.weight] = (chosen.T @ self.inputs if self.inputs.ndim == 2
-                                  else np.einsum("mj,mjf->jf", chosen, self.inputs))
+            found[self.weight] = (
+                chosen.T @ self.inputs
+                if self.inputs.ndim == 2
+                else np.einsum("mj,mjf->jf", chosen, self.inputs)
+            )
         if self.weight_other is not None:
             found[self.weight_other] = np.asarray(rest @ self.other)
         return found

@@ -42,24 +42,40 @@ class Pattern(ListedCosts, gm.Block):
     name = "pattern"
     per_clique = ("fixed", "inputs", "other")
 
-    def __init__(self, variables: Any, patterns: Any, psi: Any = None, psi_max: Any = 0.0, features: Any = None,
-                 weight: str | None = None, weight_max: str | None = None):
+    def __init__(
+        self,
+        variables: Any,
+        patterns: Any,
+        psi: Any = None,
+        psi_max: Any = 0.0,
+        features: Any = None,
+        weight: str | None = None,
+        weight_max: str | None = None,
+    ):
         super().__init__(variables)
-        self.patterns = gm.check_array("Pattern.patterns", patterns, shape=(None, self.arity), dtype=np.int64)
+        self.patterns = gm.check_array(
+            "Pattern.patterns", patterns, shape=(None, self.arity), dtype=np.int64
+        )
         if len(self.patterns) == 0:
             raise ValueError("Pattern.patterns: expected at least one pattern, got none")
         if len(np.unique(self.patterns, axis=0)) != len(self.patterns):
-            raise ValueError("Pattern.patterns: a pattern is listed twice; every pattern has one cost")
+            raise ValueError(
+                "Pattern.patterns: a pattern is listed twice; every pattern has one cost"
+            )
         self.set_costs(("psi", "psi_max"), psi, psi_max, features, weight, weight_max)
 
     def check(self) -> None:
         self.check_options(len(self.patterns))
-        fewest = self.states.min(axis=0) if len(self) else np.full(self.arity, np.iinfo(np.int64).max)
+        fewest = (
+            self.states.min(axis=0) if len(self) else np.full(self.arity, np.iinfo(np.int64).max)
+        )
         wrong = np.argwhere((self.patterns < 0) | (self.patterns >= fewest))
         if len(wrong):
             p, i = wrong[0]
-            raise ValueError(f"{self}: pattern {p} has label {self.patterns[p, i]} in place {i}, where a variable has only "
-                             f"{fewest[i]} states")
+            raise ValueError(
+                f"{self}: pattern {p} has label {self.patterns[p, i]} in place {i}, where a variable has only "
+                f"{fewest[i]} states"
+            )
 
     def selected(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         option, share = np.zeros(len(x), np.int64), np.zeros(len(x))
@@ -86,9 +102,16 @@ class PatternSlave(gm.SlaveSolver):
         return float(len(block)) * block.arity * (len(block.patterns) + block.max_states)
 
     def prepare(self, block: Pattern, w: Weights) -> tuple[np.ndarray, ...]:
-        order = np.lexsort(block.patterns.T[::-1])  # a tree of patterns needs them in lexicographic order
+        order = np.lexsort(
+            block.patterns.T[::-1]
+        )  # a tree of patterns needs them in lexicographic order
         patterns = block.patterns[order]
-        return patterns, common_prefix(patterns), np.ascontiguousarray(block.option_costs(w)[:, order]), block.other_costs(w)
+        return (
+            patterns,
+            common_prefix(patterns),
+            np.ascontiguousarray(block.option_costs(w)[:, order]),
+            block.other_costs(w),
+        )
 
     def minimise(self, block: Pattern, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
         from gmlearn_highorder._pattern_numba import minimise_patterns
@@ -107,10 +130,18 @@ class PatternSlave(gm.SlaveSolver):
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         variables, states = [[0, 1, 2], [3, 2, 1]], np.array([3, 2, 3, 3])
         patterns = np.array([[0, 0, 0], [2, 1, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
-        learnt = Pattern(variables, patterns, psi_max=rng.normal(size=2), features=rng.normal(size=(2, 5, 2)), weight="p",
-                         weight_max="t")
-        return [(Pattern(variables, patterns, rng.normal(size=(2, 5)), 0.1).bind(states), {}),
-                (learnt.bind(np.full(4, 3)), {"p": rng.normal(size=(5, 2)), "t": rng.normal(size=())})]
+        learnt = Pattern(
+            variables,
+            patterns,
+            psi_max=rng.normal(size=2),
+            features=rng.normal(size=(2, 5, 2)),
+            weight="p",
+            weight_max="t",
+        )
+        return [
+            (Pattern(variables, patterns, rng.normal(size=(2, 5)), 0.1).bind(states), {}),
+            (learnt.bind(np.full(4, 3)), {"p": rng.normal(size=(5, 2)), "t": rng.normal(size=())}),
+        ]
 
 
 def common_prefix(patterns: np.ndarray) -> np.ndarray:

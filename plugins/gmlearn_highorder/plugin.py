@@ -9,11 +9,27 @@ import gmlearn as gm
 def gmlearn_potentials():
     import gmlearn_highorder as h
 
-    return [h.PnPotts, h.RobustPn, h.Pattern, h.Cardinality, h.ExactlyOne, h.AtMost, h.Implication, h.LabelCost]
+    return [
+        h.PnPotts,
+        h.RobustPn,
+        h.Pattern,
+        h.Cardinality,
+        h.ExactlyOne,
+        h.AtMost,
+        h.Implication,
+        h.LabelCost,
+    ]
 
 
 @gm.hookimpl
 def gmlearn_slave_solvers():
     import gmlearn_highorder as h
 
-    return [h.PnPottsSlave(), h.RobustPnSlave(), h.PatternSlave(), h.CardinalitySlave(), h.ImplicationSlave(), h.LabelCostSlave()]
+    return [
+        h.PnPottsSlave(),
+        h.RobustPnSlave(),
+        h.PatternSlave(),
+        h.CardinalitySlave(),
+        h.ImplicationSlave(),
+        h.LabelCostSlave(),
+    ]

@@ -41,8 +41,15 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
     name = "pn_potts"
     per_clique = ("fixed", "inputs", "other")
 
-    def __init__(self, cliques: Any, beta: Any = None, beta_max: Any = 0.0, features: Any = None, weight: str | None = None,
-                 weight_max: str | None = None):
+    def __init__(
+        self,
+        cliques: Any,
+        beta: Any = None,
+        beta_max: Any = 0.0,
+        features: Any = None,
+        weight: str | None = None,
+        weight_max: str | None = None,
+    ):
         super().__init__(cliques)
         self.set_costs(("beta", "beta_max"), beta, beta_max, features, weight, weight_max)
 
@@ -91,7 +98,9 @@ class PnPottsSlave(gm.SlaveSolver):
         min_marginals_pn(theta, block.indptr, *w, out)
         return out
 
-    def member_marginals(self, block: PnPotts, theta: np.ndarray, w: Any, member: np.ndarray) -> np.ndarray:
+    def member_marginals(
+        self, block: PnPotts, theta: np.ndarray, w: Any, member: np.ndarray
+    ) -> np.ndarray:
         """Min-marginals (M, L) of one member of each clique, `member` (M,) by its place in the clique."""
         from gmlearn_highorder._pn_numba import member_marginals_pn
 
@@ -99,21 +108,36 @@ class PnPottsSlave(gm.SlaveSolver):
         member_marginals_pn(theta, block.indptr, *w, member, out)
         return out
 
-    def log_partition(self, block: PnPotts, theta: np.ndarray, w: Any,
-                      temperature: float) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    def log_partition(
+        self, block: PnPotts, theta: np.ndarray, w: Any, temperature: float
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Soft minima, marginals and expected features in closed form, O(k L)."""
         from gmlearn_highorder._pn_soft_numba import log_partition_pn
 
         value, marginals = np.empty(len(block)), np.empty_like(theta)
         chosen, rest = np.empty((len(block), block.n_options)), np.empty(len(block))
-        log_partition_pn(theta, block.indptr, *w, float(temperature), value, marginals, chosen, rest)
+        log_partition_pn(
+            theta, block.indptr, *w, float(temperature), value, marginals, chosen, rest
+        )
         return value, marginals, block.expected_features(chosen, rest)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         cliques, states = [[0, 1, 2], [1, 2, 3], [0, 2, 3]], np.array([2, 3, 3, 4])
         uniform = np.full(4, 3)
-        return [(PnPotts(cliques, rng.normal(size=(3, 4)), 0.2).bind(states), {}),
-                (PnPotts(cliques, beta_max=rng.normal(size=3), features=rng.normal(size=(3, 3, 2)), weight="pn",
-                         weight_max="top").bind(uniform), {"pn": rng.normal(size=(3, 2)), "top": rng.normal(size=())}),
-                (PnPotts(cliques, weight="b", features=rng.random((3, 2))).bind(uniform), {"b": rng.normal(size=(3, 2))})]
-
+        return [
+            (PnPotts(cliques, rng.normal(size=(3, 4)), 0.2).bind(states), {}),
+            (
+                PnPotts(
+                    cliques,
+                    beta_max=rng.normal(size=3),
+                    features=rng.normal(size=(3, 3, 2)),
+                    weight="pn",
+                    weight_max="top",
+                ).bind(uniform),
+                {"pn": rng.normal(size=(3, 2)), "top": rng.normal(size=())},
+            ),
+            (
+                PnPotts(cliques, weight="b", features=rng.random((3, 2))).bind(uniform),
+                {"b": rng.normal(size=(3, 2))},
+            ),
+        ]

@@ -42,15 +42,29 @@ class RobustPn(PnPotts):
     name = "robust_pn"
     per_clique = (*PnPotts.per_clique, "truncation")
 
-    def __init__(self, cliques: Any, truncation: Any, beta: Any = None, beta_max: Any = 0.0, features: Any = None,
-                 weight: str | None = None, weight_max: str | None = None):
+    def __init__(
+        self,
+        cliques: Any,
+        truncation: Any,
+        beta: Any = None,
+        beta_max: Any = 0.0,
+        features: Any = None,
+        weight: str | None = None,
+        weight_max: str | None = None,
+    ):
         super().__init__(cliques, beta, beta_max, features, weight, weight_max)
-        self.truncation = for_each_clique("RobustPn.truncation", truncation, len(self), allow_inf=False)
-        wrong = np.flatnonzero((self.truncation <= 0) | (np.ceil(self.truncation) > np.maximum(self.sizes // 2, 1)))
+        self.truncation = for_each_clique(
+            "RobustPn.truncation", truncation, len(self), allow_inf=False
+        )
+        wrong = np.flatnonzero(
+            (self.truncation <= 0) | (np.ceil(self.truncation) > np.maximum(self.sizes // 2, 1))
+        )
         if wrong.size:
             m = int(wrong[0])
-            raise ValueError(f"RobustPn.truncation: expected 0 < Q, rounded up at most half of the clique's {int(self.sizes[m])} "
-                             f"variables, got {self.truncation[m]:g} for clique {m}")
+            raise ValueError(
+                f"RobustPn.truncation: expected 0 < Q, rounded up at most half of the clique's {int(self.sizes[m])} "
+                f"variables, got {self.truncation[m]:g} for clique {m}"
+            )
 
     def selected(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         counts = np.bincount(self.owner * self.n_options + x, minlength=len(self) * self.n_options)
@@ -94,6 +108,17 @@ class RobustPnSlave(gm.SlaveSolver):
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         cliques, states = [[0, 1, 2, 3], [4, 2, 3, 1]], np.array([2, 3, 3, 2, 3])
-        return [(RobustPn(cliques, [1.5, 2], rng.normal(size=(2, 3)), 0.3).bind(states), {}),
-                (RobustPn(cliques, 2, features=rng.normal(size=(2, 3, 2)), beta_max=rng.normal(size=2), weight="r",
-                          weight_max="t").bind(np.full(5, 3)), {"r": rng.normal(size=(3, 2)), "t": rng.normal(size=())})]
+        return [
+            (RobustPn(cliques, [1.5, 2], rng.normal(size=(2, 3)), 0.3).bind(states), {}),
+            (
+                RobustPn(
+                    cliques,
+                    2,
+                    features=rng.normal(size=(2, 3, 2)),
+                    beta_max=rng.normal(size=2),
+                    weight="r",
+                    weight_max="t",
+                ).bind(np.full(5, 3)),
+                {"r": rng.normal(size=(3, 2)), "t": rng.normal(size=())},
+            ),
+        ]

@@ -71,7 +71,9 @@ class XQDA(MetricClusterer):
     (at least one is kept, at most `n_components`).
     """
 
-    def __init__(self, n_components: int | None = None, ridge: float = 1e-3, random_state: Any = None) -> None:
+    def __init__(
+        self, n_components: int | None = None, ridge: float = 1e-3, random_state: Any = None
+    ) -> None:
         self.n_components = n_components
         self.ridge = ridge
         self.random_state = random_state
@@ -81,7 +83,9 @@ class XQDA(MetricClusterer):
         values, vectors = scipy.linalg.eigh(dissimilar, similar)
         n_kept = max(1, int(np.sum(values > 1.0)))
         if self.n_components is not None:
-            n_kept = min(n_kept, gm.check_number("n_components", self.n_components, low=1, integer=True))
+            n_kept = min(
+                n_kept, gm.check_number("n_components", self.n_components, low=1, integer=True)
+            )
         P = vectors[:, ::-1][:, :n_kept]
         inner = np.linalg.inv(P.T @ similar @ P) - np.linalg.inv(P.T @ dissimilar @ P)
         return P @ psd_factor(inner)
@@ -98,7 +102,9 @@ class ITML(MetricClusterer):
     gamma : weight of the slack on the distance bounds, which are the 5 and 95 % quantiles of sampled distances.
     """
 
-    def __init__(self, n_pairs: int = 1000, n_sweeps: int = 20, gamma: float = 1.0, random_state: Any = None) -> None:
+    def __init__(
+        self, n_pairs: int = 1000, n_sweeps: int = 20, gamma: float = 1.0, random_state: Any = None
+    ) -> None:
         self.n_pairs = n_pairs
         self.n_sweeps = n_sweeps
         self.gamma = gamma
@@ -119,7 +125,9 @@ class ITML(MetricClusterer):
                 distance = v @ Mv
                 if distance <= 1e-12:
                     continue
-                step = min(multipliers[t], 0.5 * sign[t] * (1.0 / distance - self.gamma / bounds[t]))
+                step = min(
+                    multipliers[t], 0.5 * sign[t] * (1.0 / distance - self.gamma / bounds[t])
+                )
                 multipliers[t] -= step
                 beta = sign[t] * step / (1.0 - sign[t] * step * distance)
                 bounds[t] = self.gamma * bounds[t] / (self.gamma + sign[t] * step * bounds[t])
@@ -142,7 +150,7 @@ def pair_scatters(X: np.ndarray, codes: np.ndarray, ridge: float) -> tuple[np.nd
         total = rows.sum(axis=0)
         similar += 2.0 * (n_c * (rows.T @ rows) - np.outer(total, total))
     n_similar = max(1.0, float(np.sum(counts * (counts - 1.0))))
-    pair = similar / n_similar, (everything - similar) / (n**2 - np.sum(counts.astype(float)**2))
+    pair = similar / n_similar, (everything - similar) / (n**2 - np.sum(counts.astype(float) ** 2))
     return tuple(S + ridge * np.trace(S) / d * np.eye(d) for S in pair)
 
 

@@ -27,9 +27,17 @@ def partition_factor(overlaps: np.ndarray, kind: str, projector: bool = True) ->
     return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T
 
 
-def closed_form(gram: np.ndarray, cross: np.ndarray, n_components: int, *, ridge: float = 0.0, tol: float = 1e-7,
-                gram_tol: float = 1e-12, target_norm: float = 1.0,
-                floor: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def closed_form(
+    gram: np.ndarray,
+    cross: np.ndarray,
+    n_components: int,
+    *,
+    ridge: float = 0.0,
+    tol: float = 1e-7,
+    gram_tol: float = 1e-12,
+    target_norm: float = 1.0,
+    floor: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """W (d, r) with W W' = X^+ (P_X C P_X)_(r) X^{+T}, the optimal metric, and the r eigenvalues of P_X C P_X.
 
     With C = F F', G = X'X and B = X'F, take the thin SVD G^{+1/2} B = U S V'. Then P_X C P_X has the
@@ -53,7 +61,9 @@ def closed_form(gram: np.ndarray, cross: np.ndarray, n_components: int, *, ridge
     """
     variance = gram.diagonal()
     alive = variance > (0.0 if floor is None else floor)
-    scale = np.where(alive, np.sqrt(np.where(alive, variance, 1.0)), np.inf)  # 1/inf = 0 removes a constant column
+    scale = np.where(
+        alive, np.sqrt(np.where(alive, variance, 1.0)), np.inf
+    )  # 1/inf = 0 removes a constant column
     if ridge:
         gram = gram + ridge * variance.mean() * np.eye(len(gram))
     # the rank is decided on columns of unit norm, so that it does not depend on the features' units
@@ -64,8 +74,10 @@ def closed_form(gram: np.ndarray, cross: np.ndarray, n_components: int, *, ridge
     _, singular, axes = np.linalg.svd(projected, full_matrices=False)
     rank = min(int(np.sum(singular > tol * target_norm)), n_components)
     V = axes[:rank].T
-    V *= np.where(V[np.abs(V).argmax(axis=0), np.arange(rank)] < 0, -1.0, 1.0)  # one sign, on every machine; [[1]] if p = 1
+    V *= np.where(
+        V[np.abs(V).argmax(axis=0), np.arange(rank)] < 0, -1.0, 1.0
+    )  # one sign, on every machine; [[1]] if p = 1
     W = root @ (projected @ V)
     null = np.linalg.qr(vectors[:, ~keep] / np.where(alive, scale, 1.0)[:, None])[0]
     # rescaling changed which solution is shortest: X^+ has no part in the null space of X
-    return W - null @ (null.T @ W), singular[:rank]**2
+    return W - null @ (null.T @ W), singular[:rank] ** 2

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 import gmlearn as gm
 from gmlearn_mlca.assign import kmeans_labels, leading_left_singular_vectors
 from gmlearn_mlca.closed_form import GRAM_TOLERANCE, RANK_TOLERANCE, closed_form, partition_factor
-from gmlearn_mlca.inputs import check_target, dataset_pairs, distinct, is_dataset_list, merge_classes
+from gmlearn_mlca.inputs import (
+    check_target,
+    dataset_pairs,
+    distinct,
+    is_dataset_list,
+    merge_classes,
+)
 from gmlearn_mlca.metrics import delta_loss
 from gmlearn_mlca.statistics import PartitionStatistics
 
@@ -59,9 +70,20 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     0.0
     """
 
-    def __init__(self, kind: str = "multivariate", n_components: int | None = None, *, ridge: float = 0.0,
-                 fit_intercept: bool = True, assign: str = "singular-vectors", projector: bool = True,
-                 rank_tol: float | None = None, subsample: float = 1.0, n_init: int = 10, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        kind: str = "multivariate",
+        n_components: int | None = None,
+        *,
+        ridge: float = 0.0,
+        fit_intercept: bool = True,
+        assign: str = "singular-vectors",
+        projector: bool = True,
+        rank_tol: float | None = None,
+        subsample: float = 1.0,
+        n_init: int = 10,
+        random_state: Any = None,
+    ) -> None:
         self.kind = kind
         self.n_components = n_components
         self.ridge = ridge
@@ -100,11 +122,15 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if first:
             self._random = check_random_state(self.random_state)
             if classes is not None and len(np.unique(np.asarray(classes))) < 2:
-                raise ValueError(f"classes: expected at least two different labels, got {classes!r}")
+                raise ValueError(
+                    f"classes: expected at least two different labels, got {classes!r}"
+                )
         self._absorb(X, y, first=first, may_grow=False, classes=classes)
         return self._solve() if np.count_nonzero(self.statistics_.overlaps.diagonal()) > 1 else self
 
-    def fit_statistics(self, statistics: PartitionStatistics, classes: Any = None, dtype: Any = np.float64) -> MLCA:
+    def fit_statistics(
+        self, statistics: PartitionStatistics, classes: Any = None, dtype: Any = np.float64
+    ) -> MLCA:
         """Learn from statistics gathered elsewhere, for example the sum of those of many files or machines.
 
         Parameters
@@ -113,10 +139,16 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         dtype : precision of the rows they were made from; it sets the rank tolerance.
         """
         self._check_parameters()
-        self.classes_ = np.arange(statistics.n_classes) if classes is None else np.unique(np.asarray(classes))
+        self.classes_ = (
+            np.arange(statistics.n_classes) if classes is None else np.unique(np.asarray(classes))
+        )
         if len(self.classes_) != statistics.n_classes:
-            raise ValueError(f"classes: expected {statistics.n_classes} different labels, got {len(self.classes_)}")
-        self.statistics_ = statistics.with_classes(statistics.n_classes, np.arange(statistics.n_classes))  # a copy
+            raise ValueError(
+                f"classes: expected {statistics.n_classes} different labels, got {len(self.classes_)}"
+            )
+        self.statistics_ = statistics.with_classes(
+            statistics.n_classes, np.arange(statistics.n_classes)
+        )  # a copy
         self.n_features_in_ = statistics.n_features
         self._data_dtype, self._soft = np.dtype(dtype), False
         self._random = check_random_state(self.random_state)
@@ -138,7 +170,11 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Z = self.transform(X)
         if self.kind == "univariate":
             return (Z[:, 0] > 0).astype(np.int64)
-        k = self.n_clusters_ if n_clusters is None else gm.check_number("n_clusters", n_clusters, low=1, integer=True)
+        k = (
+            self.n_clusters_
+            if n_clusters is None
+            else gm.check_number("n_clusters", n_clusters, low=1, integer=True)
+        )
         if self.fit_intercept:
             Z = Z - Z.mean(axis=0)  # like k-means itself, blind to where the dataset lies
         if self.assign == "singular-vectors":
@@ -183,26 +219,44 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if self.rank_tol is not None:
             gm.check_number("rank_tol", self.rank_tol, low=0.0, high=1.0)
         if not gm.check_number("subsample", self.subsample, low=0.0, high=1.0) > 0.0:
-            raise ValueError(f"subsample: expected a share of the rows in (0, 1], got {self.subsample!r}")
+            raise ValueError(
+                f"subsample: expected a share of the rows in (0, 1], got {self.subsample!r}"
+            )
 
     def _absorb(self, X: Any, y: Any, *, first: bool, may_grow: bool, classes: Any = None) -> None:
         """Check one dataset or chunk and add it to the statistics."""
-        X = validate_data(self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32],
-                          ensure_all_finite=False)  # non-finite entries are found in X'X, without a pass of their own
+        X = validate_data(
+            self,
+            X,
+            reset=first,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )  # non-finite entries are found in X'X, without a pass of their own
         y = check_target(y, X.shape[0])
         if self.subsample < 1.0:
             n_rows = max(1, int(np.ceil(self.subsample * X.shape[0])))
-            rows = np.sort(sample_without_replacement(X.shape[0], n_rows, random_state=self._random))
+            rows = np.sort(
+                sample_without_replacement(X.shape[0], n_rows, random_state=self._random)
+            )
             X, y = X[rows], y[rows]
         if first:
             self._data_dtype = X.dtype
             self._soft = y.ndim == 2
-            self.classes_ = np.arange(y.shape[1]) if self._soft else distinct(y if classes is None else np.asarray(classes))
+            self.classes_ = (
+                np.arange(y.shape[1])
+                if self._soft
+                else distinct(y if classes is None else np.asarray(classes))
+            )
             self.statistics_ = PartitionStatistics(X.shape[1], len(self.classes_))
-        self._data_dtype = min(self._data_dtype, X.dtype)  # the coarsest precision seen sets the rank tolerance
+        self._data_dtype = min(
+            self._data_dtype, X.dtype
+        )  # the coarsest precision seen sets the rank tolerance
         if self._soft != (y.ndim == 2) or (self._soft and y.shape[1] != len(self.classes_)):
-            raise ValueError(f"y: expected {f'memberships (n, {len(self.classes_)})' if self._soft else 'labels (n,)'} "
-                             f"as in the first dataset, got shape {y.shape}")
+            raise ValueError(
+                f"y: expected {f'memberships (n, {len(self.classes_)})' if self._soft else 'labels (n,)'} "
+                f"as in the first dataset, got shape {y.shape}"
+            )
         if not self._soft and may_grow and not first:
             self.classes_, position = merge_classes(self.classes_, distinct(y))
             self.statistics_ = self.statistics_.with_classes(len(self.classes_), position)
@@ -212,26 +266,44 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         seen = np.count_nonzero(self.statistics_.overlaps.diagonal())
         n = self.statistics_.n_samples
         if seen < 2 and self.projector:
-            raise ValueError(f"y: expected at least two classes, got {seen} class(es) in n_samples = {n}: with one cluster "
-                             "there is nothing to learn")
+            raise ValueError(
+                f"y: expected at least two classes, got {seen} class(es) in n_samples = {n}: with one cluster "
+                "there is nothing to learn"
+            )
         if n < len(self.classes_):
-            raise ValueError(f"X: expected at least as many samples as classes, got n_samples = {n} for {len(self.classes_)}")
+            raise ValueError(
+                f"X: expected at least as many samples as classes, got n_samples = {n} for {len(self.classes_)}"
+            )
 
     def _solve(self) -> MLCA:
         """Statistics -> W."""
         stats = self.statistics_
         if self.kind == "univariate" and stats.n_classes != 2:
-            raise ValueError(f"kind: 'univariate' is for two classes, got {stats.n_classes}; use 'multivariate'")
-        self.n_clusters_ = 2 if self.kind == "univariate" else (
-            int(np.count_nonzero(stats.overlaps.diagonal())) if self.projector else (self.n_components or stats.n_classes))
+            raise ValueError(
+                f"kind: 'univariate' is for two classes, got {stats.n_classes}; use 'multivariate'"
+            )
+        self.n_clusters_ = (
+            2
+            if self.kind == "univariate"
+            else (
+                int(np.count_nonzero(stats.overlaps.diagonal()))
+                if self.projector
+                else (self.n_components or stats.n_classes)
+            )
+        )
         factor = partition_factor(stats.overlaps, self.kind, self.projector)
         gram, cross = stats.regression(self.fit_intercept)
         gram_tol = GRAM_TOLERANCE[self._data_dtype] if self.rank_tol is None else self.rank_tol**2
         W, self.eigenvalues_ = closed_form(
-            gram, cross @ factor, self.n_components or self.n_clusters_, ridge=self.ridge,
-            tol=self._tolerance(self._data_dtype), gram_tol=gram_tol,
+            gram,
+            cross @ factor,
+            self.n_components or self.n_clusters_,
+            ridge=self.ridge,
+            tol=self._tolerance(self._data_dtype),
+            gram_tol=gram_tol,
             target_norm=np.sqrt(np.linalg.norm(factor.T @ stats.overlaps @ factor, 2)),
-            floor=stats.rounding(self._data_dtype, gram_tol) if self.fit_intercept else None)
+            floor=stats.rounding(self._data_dtype, gram_tol) if self.fit_intercept else None,
+        )
         if not W.shape[1]:  # P_X C P_X = 0: every metric of full rank is optimal
             W = np.eye(len(gram)) / np.sqrt(len(gram))
         self.components_ = np.ascontiguousarray(W.T)
@@ -239,7 +311,9 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.intercept_ = np.zeros(self.n_components_)
         if self.fit_intercept:
             self.intercept_ = -stats.mean @ W
-            if self.kind == "univariate":  # the sign rule needs the regression's constant term, the mean of u
+            if (
+                self.kind == "univariate"
+            ):  # the sign rule needs the regression's constant term, the mean of u
                 self.intercept_ += (stats.weights @ factor) / stats.n_samples
         return self
 

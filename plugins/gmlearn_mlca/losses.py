@@ -22,9 +22,15 @@ class PartitionLoss(gm.Loss):
 
     def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
         if not np.all(observed):
-            raise ValueError("loss 'partition': every label must be observed; a partition with unknown members has no projector")
+            raise ValueError(
+                "loss 'partition': every label must be observed; a partition with unknown members has no projector"
+            )
         energies = [b for b in crf.blocks if isinstance(b, KMeansEnergy)]
-        cliques = np.split(energies[0].members, energies[0].indptr[1:-1]) if energies else [np.arange(crf.n_vars)]
+        cliques = (
+            np.split(energies[0].members, energies[0].indptr[1:-1])
+            if energies
+            else [np.arange(crf.n_vars)]
+        )
         return [PartitionDistance(cliques, np.concatenate([truth[c] for c in cliques]))]
 
     @classmethod

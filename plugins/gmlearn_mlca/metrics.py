@@ -12,8 +12,10 @@ def contingency_table(labels: Any, truth: Any) -> np.ndarray:
     """N (khat, k): how many samples have the i-th predicted and the j-th true label."""
     labels, truth = np.asarray(labels), np.asarray(truth)
     if labels.ndim != 1 or labels.shape != truth.shape or not labels.size:
-        raise ValueError("labels, truth: expected two non-empty vectors of one length, got shapes "
-                         f"{labels.shape} and {truth.shape}")
+        raise ValueError(
+            "labels, truth: expected two non-empty vectors of one length, got shapes "
+            f"{labels.shape} and {truth.shape}"
+        )
     rows, i = np.unique(labels, return_inverse=True)
     columns, j = np.unique(truth, return_inverse=True)
     table = np.bincount(i * len(columns) + j, minlength=len(rows) * len(columns))
@@ -34,7 +36,9 @@ def rand_loss(labels: Any, truth: Any) -> float:
     """||Yhat Yhat' - Y Y'||^2 / (n (n - 1)): the share of pairs on which the partitions disagree (1 - Rand index)."""
     table = contingency_table(labels, truth)
     n = table.sum()
-    together = np.sum(table.sum(axis=1)**2) + np.sum(table.sum(axis=0)**2) - 2.0 * np.sum(table**2)
+    together = (
+        np.sum(table.sum(axis=1) ** 2) + np.sum(table.sum(axis=0) ** 2) - 2.0 * np.sum(table**2)
+    )
     return float(together / (n * (n - 1.0))) if n > 1 else 0.0
 
 

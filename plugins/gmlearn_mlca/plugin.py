@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gmlearn as gm
 
-HORSES = ("Expected segmentation/weizmann_horses_h100.npz with arrays image_00 (H, W, 3), mask_00 (H, W), ...: "
-          "the Weizmann horses of Borenstein and Ullman (2002), resized to height 100.")
+HORSES = (
+    "Expected segmentation/weizmann_horses_h100.npz with arrays image_00 (H, W, 3), mask_00 (H, W), ...: "
+    "the Weizmann horses of Borenstein and Ullman (2002), resized to height 100."
+)
 
 
 @gm.hookimpl
@@ -39,9 +41,17 @@ def gmlearn_trainers():
 @gm.hookimpl
 def gmlearn_experiments():
     return [
-        gm.Experiment("mlca-synthetic", "Closed-form metric learning on the two-layer categories, with its rivals", _synthetic),
-        gm.Experiment("mlca-segmentation", "Foreground and background of horses under a learnt metric, with its rivals",
-                      _segmentation, data=HORSES),
+        gm.Experiment(
+            "mlca-synthetic",
+            "Closed-form metric learning on the two-layer categories, with its rivals",
+            _synthetic,
+        ),
+        gm.Experiment(
+            "mlca-segmentation",
+            "Foreground and background of horses under a learnt metric, with its rivals",
+            _segmentation,
+            data=HORSES,
+        ),
     ]
 
 

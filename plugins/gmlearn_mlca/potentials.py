@@ -28,7 +28,11 @@ class KMeansEnergy(gm.RaggedBlock):
 
     def __init__(self, cliques: Any, rows: Any, weight: str = "metric"):
         super().__init__(cliques)
-        rows = np.concatenate([np.atleast_2d(r) for r in rows]) if isinstance(rows, (list, tuple)) else rows
+        rows = (
+            np.concatenate([np.atleast_2d(r) for r in rows])
+            if isinstance(rows, (list, tuple))
+            else rows
+        )
         self.rows = gm.check_array("KMeansEnergy.rows", rows, shape=(len(self.members), None))
         self.weight = weight
 
@@ -87,7 +91,9 @@ class PartitionDistance(gm.RaggedBlock):
 
     def __init__(self, cliques: Any, truth: Any):
         super().__init__(cliques)
-        self.truth = gm.check_array("PartitionDistance.truth", truth, shape=(len(self.members),), dtype=np.int64)
+        self.truth = gm.check_array(
+            "PartitionDistance.truth", truth, shape=(len(self.members),), dtype=np.int64
+        )
 
     def check(self) -> None:
         check_clusters(self)
@@ -95,12 +101,20 @@ class PartitionDistance(gm.RaggedBlock):
     def energy(self, x: np.ndarray, w: Any = None) -> np.ndarray:
         from gmlearn_mlca.metrics import delta_loss
 
-        return np.array([-delta_loss(x[a:b], self.truth[a:b]) for a, b in zip(self.indptr[:-1], self.indptr[1:])])
+        return np.array(
+            [
+                -delta_loss(x[a:b], self.truth[a:b])
+                for a, b in zip(self.indptr[:-1], self.indptr[1:])
+            ]
+        )
 
     @classmethod
     def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         """Datasets of different sizes; three clusters and two."""
-        return [(cls([[1, 3, 0, 2], [4, 5, 6]], rng.integers(0, k, 7)).bind(np.full(7, k)), {}) for k in (3, 2)]
+        return [
+            (cls([[1, 3, 0, 2], [4, 5, 6]], rng.integers(0, k, 7)).bind(np.full(7, k)), {})
+            for k in (3, 2)
+        ]
 
 
 def small_problem(rng: np.random.Generator) -> tuple[gm.CRF, np.ndarray]:
@@ -116,12 +130,16 @@ def check_clusters(block: gm.RaggedBlock) -> None:
     """All members have one number of states, k, and every dataset has at least k rows."""
     states = block.member_states
     if len(states) and (states != states[0]).any():
-        raise ValueError(f"{block}: all variables of a partition need the same number of states, got "
-                         f"{int(states.min())}..{int(states.max())}")
+        raise ValueError(
+            f"{block}: all variables of a partition need the same number of states, got "
+            f"{int(states.min())}..{int(states.max())}"
+        )
     short = np.flatnonzero(block.sizes < block.max_states)
     if short.size:
-        raise ValueError(f"{block}: dataset {int(short[0])} has {int(block.sizes[short[0]])} rows, fewer than the "
-                         f"{block.max_states} clusters")
+        raise ValueError(
+            f"{block}: dataset {int(short[0])} has {int(block.sizes[short[0]])} rows, fewer than the "
+            f"{block.max_states} clusters"
+        )
 
 
 def orthonormal_indicator(labels: np.ndarray, n_clusters: int) -> np.ndarray:

@@ -15,8 +15,13 @@ CELLS = 4
 #: where `colour_channels` keeps Lab
 LAB = slice(3, 6)
 #: sRGB (D65) to XYZ, divided by the white point
-TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750],
-                   [0.0193339, 0.1191920, 0.9503041]]) / np.array([[0.95047], [1.0], [1.08883]])
+TO_XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+) / np.array([[0.95047], [1.0], [1.08883]])
 
 
 def load_images(path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -29,10 +34,16 @@ def load_images(path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
 def colour_channels(image: Any) -> np.ndarray:
     """RGB in 0..1, CIE Lab over 100, and intensity: (H, W, 7) float32."""
     rgb = np.asarray(image, np.float32) / 255.0
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055)**2.4)
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     xyz = linear @ TO_XYZ.T.astype(np.float32)
     f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
-    lab = np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], axis=-1) / 100.0
+    lab = (
+        np.stack(
+            [116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])],
+            axis=-1,
+        )
+        / 100.0
+    )
     return np.concatenate([rgb, lab, rgb.mean(axis=-1, keepdims=True)], axis=-1).astype(np.float32)
 
 
@@ -50,15 +61,23 @@ def gradient_histograms(intensity: np.ndarray, cell: int = 3, root: bool = False
     centre = np.arange(ORIENTATIONS)[:, None, None]
     distance = np.abs(angle - centre)
     share = np.maximum(0.0, 1.0 - np.minimum(distance, ORIENTATIONS - distance)) * magnitude
-    smooth = np.stack([gaussian_filter(channel, cell / 2.0) if root else uniform_filter(channel, cell)
-                       for channel in share]).astype(np.float32)
+    smooth = np.stack(
+        [
+            gaussian_filter(channel, cell / 2.0) if root else uniform_filter(channel, cell)
+            for channel in share
+        ]
+    ).astype(np.float32)
     margin = 2 * cell
     padded = np.pad(smooth, ((0, 0), (margin, margin), (margin, margin)), mode="reflect")
     offsets = margin + (np.arange(CELLS) * cell - (CELLS - 1) * cell // 2)
-    descriptor = np.stack([padded[:, a:a + H, b:b + W] for a in offsets for b in offsets])
-    descriptor = np.maximum(np.moveaxis(descriptor.reshape(-1, H, W), 0, -1), 0.0)  # running sums leave -1e-18
+    descriptor = np.stack([padded[:, a : a + H, b : b + W] for a in offsets for b in offsets])
+    descriptor = np.maximum(
+        np.moveaxis(descriptor.reshape(-1, H, W), 0, -1), 0.0
+    )  # running sums leave -1e-18
     if root:
-        return np.sqrt(descriptor / (descriptor.sum(axis=-1, keepdims=True) + 1e-3)).astype(np.float32)
+        return np.sqrt(descriptor / (descriptor.sum(axis=-1, keepdims=True) + 1e-3)).astype(
+            np.float32
+        )
     for limit in (0.2, np.inf):
         norm = np.sqrt(np.einsum("hwf,hwf->hw", descriptor, descriptor))[..., None]
         descriptor = np.minimum(descriptor / (norm + 1e-3), limit)
@@ -80,7 +99,9 @@ def border_contrast(channels: np.ndarray, blur: float) -> np.ndarray:
     return np.concatenate([np.abs(difference), np.log1p(distance)[..., None]], axis=-1)
 
 
-def patch_features(image: Any, cell: int = 3, blur: float = 1.0, colour: str = "contrast", root: bool = True) -> np.ndarray:
+def patch_features(
+    image: Any, cell: int = 3, blur: float = 1.0, colour: str = "contrast", root: bool = True
+) -> np.ndarray:
     """SIFT-like and colour, the latter averaged over the pixel's neighbours: (H W, 135) float32.
 
     Parameters
@@ -95,11 +116,15 @@ def patch_features(image: Any, cell: int = 3, blur: float = 1.0, colour: str = "
     colours = gaussian_filter(channels, (blur, blur, 0.0))
     if colour == "contrast":
         contrast = border_contrast(channels, blur)
-        colours = np.concatenate([colours[..., LAB], contrast[..., LAB], contrast[..., -1:]], axis=-1)
+        colours = np.concatenate(
+            [colours[..., LAB], contrast[..., LAB], contrast[..., -1:]], axis=-1
+        )
     return _rows([gradient_histograms(channels[..., 6], cell, root), colours])
 
 
-def multiscale_features(image: Any, cells: tuple[int, int] = (4, 8), root: bool = True) -> np.ndarray:
+def multiscale_features(
+    image: Any, cells: tuple[int, int] = (4, 8), root: bool = True
+) -> np.ndarray:
     """Gradient histograms at two scales, colour means and spreads at four, contrast to the border, and position.
 
     (H W, 316) float32; the position is a quadratic without the side to side slope.
@@ -109,7 +134,10 @@ def multiscale_features(image: Any, cells: tuple[int, int] = (4, 8), root: bool 
     parts = [*(gradient_histograms(colours[..., 6], cell, root) for cell in cells), colours]
     for sigma in (2.0, 4.0, 8.0):
         mean = gaussian_filter(colours, (sigma, sigma, 0))
-        parts += [mean, np.sqrt(np.maximum(gaussian_filter(colours**2, (sigma, sigma, 0)) - mean**2, 0.0))]
+        parts += [
+            mean,
+            np.sqrt(np.maximum(gaussian_filter(colours**2, (sigma, sigma, 0)) - mean**2, 0.0)),
+        ]
     parts.append(border_contrast(colours, 2.0))
     y, x = np.meshgrid(np.linspace(-1, 1, H), np.linspace(-1, 1, W), indexing="ij")
     return _rows([*parts, np.stack([y, x * x, y * y], axis=-1)])

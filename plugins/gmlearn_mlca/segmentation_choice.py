@@ -28,10 +28,23 @@ def candidates(names: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
 
 #: by key: title, features, and the settings among which each split chooses
 FAMILIES: dict[str, tuple[str, Callable[..., np.ndarray], list[dict[str, Any]]]] = {
-    "sift_colour": ("SIFT-like + colour", patch_features, candidates(
-        {"cell": (2, 3, 4, 6), "blur": (0.5, 1.0, 2.0), "colour": ("plain", "contrast"), "root": (False, True)})),
-    "multiscale": ("multi-scale gradients and colour, position", multiscale_features, candidates(
-        {"cells": ((2, 4), (4, 8)), "root": (False, True)})),
+    "sift_colour": (
+        "SIFT-like + colour",
+        patch_features,
+        candidates(
+            {
+                "cell": (2, 3, 4, 6),
+                "blur": (0.5, 1.0, 2.0),
+                "colour": ("plain", "contrast"),
+                "root": (False, True),
+            }
+        ),
+    ),
+    "multiscale": (
+        "multi-scale gradients and colour, position",
+        multiscale_features,
+        candidates({"cells": ((2, 4), (4, 8)), "root": (False, True)}),
+    ),
 }
 
 
@@ -40,20 +53,31 @@ def image_statistics(features: np.ndarray, truth: np.ndarray) -> PartitionStatis
     return PartitionStatistics(features.shape[1], 2).add(features, truth, np.arange(2))
 
 
-def cross_validated_rand(features: Mapping[int, np.ndarray], truth: Sequence[np.ndarray],
-                         statistics: Mapping[int, PartitionStatistics], train: np.ndarray) -> float:
+def cross_validated_rand(
+    features: Mapping[int, np.ndarray],
+    truth: Sequence[np.ndarray],
+    statistics: Mapping[int, PartitionStatistics],
+    train: np.ndarray,
+) -> float:
     """Mean Rand loss of multivariate MLCA on each training image, learnt without the fold that the image is in."""
     losses = []
     for fold in range(FOLDS):
         held = train[fold::FOLDS]
         model = MLCA(n_init=2, random_state=0)
-        model.fit_statistics(reduce(add, (statistics[i] for i in np.setdiff1d(train, held))), dtype=np.float32)
+        model.fit_statistics(
+            reduce(add, (statistics[i] for i in np.setdiff1d(train, held))), dtype=np.float32
+        )
         losses += [rand_loss(model.predict(features[i][::EVERY]), truth[i][::EVERY]) for i in held]
     return float(np.mean(losses))
 
 
-def validation_losses(describe: Callable[..., np.ndarray], settings: Iterable[Settings], images: Sequence[np.ndarray],
-                      truth: Sequence[np.ndarray], trains: Sequence[np.ndarray]) -> np.ndarray:
+def validation_losses(
+    describe: Callable[..., np.ndarray],
+    settings: Iterable[Settings],
+    images: Sequence[np.ndarray],
+    truth: Sequence[np.ndarray],
+    trains: Sequence[np.ndarray],
+) -> np.ndarray:
     """Cross-validated Rand loss (settings, splits); split s sees the images ``trains[s]`` and no other."""
     rows = []
     for setting in settings:

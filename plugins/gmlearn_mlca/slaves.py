@@ -9,7 +9,12 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_mlca.assign import kmeans_labels
-from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance, orthonormal_indicator, small_problem
+from gmlearn_mlca.potentials import (
+    KMeansEnergy,
+    PartitionDistance,
+    orthonormal_indicator,
+    small_problem,
+)
 from gmlearn_mlca.spectral import ReducedDataset, SpectralMinimum, spectral_minimum
 
 
@@ -22,13 +27,20 @@ class SpectralGroup(gm.SlaveGroup):
 
     exact = False
 
-    def __init__(self, energy: KMeansEnergy, truth: PartitionDistance | None, reduced: Sequence[ReducedDataset] | None = None):
+    def __init__(
+        self,
+        energy: KMeansEnergy,
+        truth: PartitionDistance | None,
+        reduced: Sequence[ReducedDataset] | None = None,
+    ):
         self.energy, self.truth, self.n = energy, truth, len(energy)
         self.coords = self.owner = np.zeros(0, np.int64)
-        self.reduced = [self._reduce(m) for m in range(self.n)] if reduced is None else list(reduced)
+        self.reduced = (
+            [self._reduce(m) for m in range(self.n)] if reduced is None else list(reduced)
+        )
 
     def _factors(self, m: int) -> tuple[np.ndarray, np.ndarray]:
-        part = slice(*self.energy.indptr[m:m + 2])
+        part = slice(*self.energy.indptr[m : m + 2])
         rows = self.energy.rows[part]
         if self.truth is None:
             return rows, np.zeros((len(rows), 0))
@@ -41,12 +53,18 @@ class SpectralGroup(gm.SlaveGroup):
         return w[self.energy.weight]
 
     def solve(self, theta: np.ndarray, prepared: np.ndarray) -> gm.SlaveResult:
-        minima = [spectral_minimum(r, prepared, augmented=self.truth is not None) for r in self.reduced]
+        minima = [
+            spectral_minimum(r, prepared, augmented=self.truth is not None) for r in self.reduced
+        ]
         return gm.SlaveResult(np.zeros(0), np.array([s.value for s in minima]), minima)
 
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
         """-X'ChatX summed over the datasets."""
-        return {self.energy.weight: -sum((s.features for s in result.labels), np.zeros(self.energy.rows.shape[1:] * 2))}
+        return {
+            self.energy.weight: -sum(
+                (s.features for s in result.labels), np.zeros(self.energy.rows.shape[1:] * 2)
+            )
+        }
 
     def take(self, index: np.ndarray) -> SpectralGroup:
         index = np.atleast_1d(np.arange(self.n)[index])
@@ -59,8 +77,10 @@ class SpectralGroup(gm.SlaveGroup):
         for m, minimum in enumerate(minima):
             U = np.hstack(self._factors(m)) @ (self.reduced[m].lift @ minimum.vectors)
             if U.shape[1] == 0:
-                U = self.energy.rows[slice(*self.energy.indptr[m:m + 2])]
-            labels[slice(*self.energy.indptr[m:m + 2])] = kmeans_labels(U, self.energy.n_clusters, 10, 0)
+                U = self.energy.rows[slice(*self.energy.indptr[m : m + 2])]
+            labels[slice(*self.energy.indptr[m : m + 2])] = kmeans_labels(
+                U, self.energy.n_clusters, 10, 0
+            )
         return labels
 
 
@@ -100,15 +120,23 @@ class SpectralDecomposition(gm.Decomposition):
         energies = [b for b in crf.blocks if isinstance(b, KMeansEnergy)]
         truths = [b for b in crf.blocks if isinstance(b, PartitionDistance)]
         if len(energies) != 1 or len(truths) > 1 or len(crf.blocks) != len(energies) + len(truths):
-            raise ValueError("decomposition 'spectral': expected one kmeans_energy block and at most one partition_distance, "
-                             f"got {crf}")
+            raise ValueError(
+                "decomposition 'spectral': expected one kmeans_energy block and at most one partition_distance, "
+                f"got {crf}"
+            )
         if power is not None:
             raise ValueError(f"decomposition 'spectral': spectral slaves cannot give {power}")
         if np.any(crf.unary != 0):
-            raise ValueError("decomposition 'spectral': unary costs are not part of the relaxed k-means energy")
-        if truths and (not np.array_equal(truths[0].members, energies[0].members)
-                       or not np.array_equal(truths[0].indptr, energies[0].indptr)):
-            raise ValueError("decomposition 'spectral': the loss must be over the same datasets as the energy")
+            raise ValueError(
+                "decomposition 'spectral': unary costs are not part of the relaxed k-means energy"
+            )
+        if truths and (
+            not np.array_equal(truths[0].members, energies[0].members)
+            or not np.array_equal(truths[0].indptr, energies[0].indptr)
+        ):
+            raise ValueError(
+                "decomposition 'spectral': the loss must be over the same datasets as the energy"
+            )
         return SpectralSlaves(crf, SpectralGroup(energies[0], truths[0] if truths else None))
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:

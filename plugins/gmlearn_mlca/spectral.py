@@ -36,15 +36,23 @@ class ReducedDataset:
     lift: np.ndarray
 
     @classmethod
-    def from_moments(cls, gram: np.ndarray, cross: np.ndarray, overlap: np.ndarray, n_samples: int,
-                     n_clusters: int) -> ReducedDataset:
+    def from_moments(
+        cls,
+        gram: np.ndarray,
+        cross: np.ndarray,
+        overlap: np.ndarray,
+        n_samples: int,
+        n_clusters: int,
+    ) -> ReducedDataset:
         """From X'X (d, d), X'J (d, k) and J'J (k, k) alone: O((d + k)^3)."""
         d = len(gram)
         joint = np.block([[gram, cross], [cross.T, overlap]])
         scale = np.sqrt(np.where(joint.diagonal() > 0, joint.diagonal(), 1.0))
         values, vectors = scipy.linalg.eigh(joint / scale[:, None] / scale)
         keep = values > RELATIVE_RANK**2 * values[-1]
-        factor = (np.sqrt(values[keep]) * vectors[:, keep]).T * scale  # factor' factor = joint, so factor = Q'[X J]
+        factor = (
+            np.sqrt(values[keep]) * vectors[:, keep]
+        ).T * scale  # factor' factor = joint, so factor = Q'[X J]
         lift = vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None]
         return cls(factor[:, :d], factor[:, d:], n_samples, n_clusters, lift)
 
@@ -53,8 +61,13 @@ class ReducedDataset:
         """From rows X (n, d), dense or sparse, and the factor J (n, k) of C: O(n (d + k)^2)."""
         gram, cross = X.T @ X, X.T @ J
         gram = gram.toarray() if sp.issparse(gram) else gram
-        return cls.from_moments(np.asarray(gram, float), np.asarray(cross, float), J.T @ J, X.shape[0],
-                                n_clusters or J.shape[1])
+        return cls.from_moments(
+            np.asarray(gram, float),
+            np.asarray(cross, float),
+            J.T @ J,
+            X.shape[0],
+            n_clusters or J.shape[1],
+        )
 
     @property
     def true_features(self) -> np.ndarray:
@@ -73,7 +86,9 @@ class SpectralMinimum:
     vectors: np.ndarray
 
 
-def spectral_minimum(dataset: ReducedDataset, M: np.ndarray, augmented: bool = False) -> SpectralMinimum:
+def spectral_minimum(
+    dataset: ReducedDataset, M: np.ndarray, augmented: bool = False
+) -> SpectralMinimum:
     """min over rank-k projectors of -<Chat, X M X'> - [augmented] ||Chat - C||^2, exactly.
 
     -||Chat - C||^2 = 2 <Chat, C> - k - ||C||^2, so the minimiser projects on the top-k eigenvectors of
@@ -88,11 +103,13 @@ def spectral_minimum(dataset: ReducedDataset, M: np.ndarray, augmented: bool = F
     outside = dataset.n_samples - q
     # positive directions first; then outside ones, as many as there are; then the least negative
     n_inside = max(int(np.sum(values > 0)), k - outside)
-    chosen = vectors[:, len(values) - n_inside:]
-    projected, overlap = chosen.T @ dataset.data, float(np.sum((chosen.T @ dataset.partition)**2))
-    value = -float(values[len(values) - n_inside:].sum())
+    chosen = vectors[:, len(values) - n_inside :]
+    projected, overlap = chosen.T @ dataset.data, float(np.sum((chosen.T @ dataset.partition) ** 2))
+    value = -float(values[len(values) - n_inside :].sum())
     if augmented:
-        value -= k + float(np.sum((dataset.partition.T @ dataset.partition)**2))  # ||Chat||^2 + ||C||^2
+        value -= k + float(
+            np.sum((dataset.partition.T @ dataset.partition) ** 2)
+        )  # ||Chat||^2 + ||C||^2
     return SpectralMinimum(value, projected.T @ projected, overlap, chosen)
 
 
@@ -112,7 +129,9 @@ def project_psd(M: np.ndarray) -> np.ndarray:
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
-def surrogate_objective(datasets: Sequence[ReducedDataset], M: np.ndarray, regularisation: float) -> tuple[float, np.ndarray]:
+def surrogate_objective(
+    datasets: Sequence[ReducedDataset], M: np.ndarray, regularisation: float
+) -> tuple[float, np.ndarray]:
     """lam ||M||^2 + sum_i hinge_i(M) and a subgradient: the convex problem of Lajugie et al."""
     value, slope = regularisation * float(np.sum(M * M)), 2.0 * regularisation * M
     for dataset in datasets:
@@ -121,8 +140,12 @@ def surrogate_objective(datasets: Sequence[ReducedDataset], M: np.ndarray, regul
     return value, slope
 
 
-def minimise_surrogate(datasets: Sequence[ReducedDataset], regularisation: float, n_rounds: int = 300, step: float = 1.0,
-                       ) -> tuple[np.ndarray, np.ndarray]:
+def minimise_surrogate(
+    datasets: Sequence[ReducedDataset],
+    regularisation: float,
+    n_rounds: int = 300,
+    step: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
     """Projected subgradient on the PSD cone for the convex surrogate, steps ``step / sqrt(t)`` along the unit subgradient.
 
     Returns
@@ -138,6 +161,6 @@ def minimise_surrogate(datasets: Sequence[ReducedDataset], regularisation: float
             best, best_value = M, value
         length = np.linalg.norm(slope)
         if length == 0.0:
-            return best, history[:t + 1]
+            return best, history[: t + 1]
         M = project_psd(M - step / np.sqrt(t + 1.0) / length * slope)
     return best, history

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 
 from gmlearn_mlca.inputs import encode
 
-CHUNK_BYTES = 8 << 20  # rows are read in pieces of about this size: near the cache, and large enough for full BLAS speed
+CHUNK_BYTES = (
+    8 << 20
+)  # rows are read in pieces of about this size: near the cache, and large enough for full BLAS speed
 #: mean in standard deviations from which rows are shifted before they are squared
 FAR_FROM_ZERO = {np.dtype(np.float32): 2.0, np.dtype(np.float64): 1e3}
 MANY_CLASSES = 64  # from here on the one-hot columns are multiplied as a sparse matrix
@@ -41,33 +43,37 @@ class PartitionStatistics:
     @property
     def mean(self) -> np.ndarray:
         """X'1 / n (d,)."""
-        return self.origin + self.moments[:self.n_features, -1] / self.n_samples
+        return self.origin + self.moments[: self.n_features, -1] / self.n_samples
 
     @property
     def overlaps(self) -> np.ndarray:
         """Y'Y (k, k); for labels a diagonal matrix of counts."""
-        return self.moments[self.n_features:-1, self.n_features:-1]
+        return self.moments[self.n_features : -1, self.n_features : -1]
 
     @property
     def weights(self) -> np.ndarray:
         """Y'1 (k,)."""
-        return self.moments[self.n_features:-1, -1]
+        return self.moments[self.n_features : -1, -1]
 
     def about(self, origin: np.ndarray) -> np.ndarray:
         """The moments with X taken relative to another point (d,)."""
         move = np.eye(len(self.moments))
-        move[:self.n_features, -1] = self.origin - origin
+        move[: self.n_features, -1] = self.origin - origin
         return move @ self.moments @ move.T
 
     def regression(self, centred: bool) -> tuple[np.ndarray, np.ndarray]:
         """X'X (d, d) and X'Y (d, k) of the rows as they are, or with their mean subtracted."""
         moments = self.about(self.mean if centred else np.zeros(self.n_features))
-        return moments[:self.n_features, :self.n_features], moments[:self.n_features, self.n_features:-1]
+        return moments[: self.n_features, : self.n_features], moments[
+            : self.n_features, self.n_features : -1
+        ]
 
     def rounding(self, dtype: Any, relative: float) -> np.ndarray:
         """(d,) the size of (X - mean)'(X - mean) on the diagonal below which a column of `dtype` cannot be told from a constant."""
-        return (relative * self.moments.diagonal()[:self.n_features]
-                + self.n_samples * (4.0 * np.finfo(dtype).eps * self.origin)**2)
+        return (
+            relative * self.moments.diagonal()[: self.n_features]
+            + self.n_samples * (4.0 * np.finfo(dtype).eps * self.origin) ** 2
+        )
 
     def add(self, X: Any, y: np.ndarray, classes: np.ndarray | None = None) -> PartitionStatistics:
         """Account for rows X (n, d), dense or CSR; dense rows are read chunk by chunk.
@@ -92,7 +98,11 @@ class PartitionStatistics:
                 with np.errstate(invalid="ignore", over="ignore"):  # told below, with the place
                     table = _fill(table, rows, members, self.n_classes, fresh.origin)
                     many = self.n_classes >= MANY_CLASSES
-                    product = _moments(table[:, :self.n_features], members, self.n_classes) if many else table.T @ table
+                    product = (
+                        _moments(table[:, : self.n_features], members, self.n_classes)
+                        if many
+                        else table.T @ table
+                    )
             if not np.isfinite(product.diagonal()).all():
                 raise ValueError(_describe_non_finite(rows, start))
             fresh.moments += product
@@ -107,8 +117,10 @@ class PartitionStatistics:
 
     def __add__(self, other: PartitionStatistics) -> PartitionStatistics:
         if (self.n_features, self.n_classes) != (other.n_features, other.n_classes):
-            raise ValueError(f"other: expected statistics of {self.n_features} features and {self.n_classes} classes, "
-                             f"got {other.n_features} and {other.n_classes}")
+            raise ValueError(
+                f"other: expected statistics of {self.n_features} features and {self.n_classes} classes, "
+                f"got {other.n_features} and {other.n_classes}"
+            )
         result = PartitionStatistics(self.n_features, self.n_classes)
         result.origin = self.origin if self.n_samples else other.origin
         result.moments = self.about(result.origin) + other.about(result.origin)
@@ -142,10 +154,15 @@ def _choose_origin(rows: np.ndarray) -> np.ndarray:
 
 def _indicator(codes: np.ndarray, n_classes: int, dtype: Any) -> sp.csr_array:
     """The one-hot matrix Y (n, k) of integer labels, sparse."""
-    return sp.csr_array((np.ones(len(codes), dtype), codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes))
+    return sp.csr_array(
+        (np.ones(len(codes), dtype), codes, np.arange(len(codes) + 1)),
+        shape=(len(codes), n_classes),
+    )
 
 
-def _fill(table: np.ndarray | None, rows: np.ndarray, members: np.ndarray, k: int, origin: np.ndarray) -> np.ndarray:
+def _fill(
+    table: np.ndarray | None, rows: np.ndarray, members: np.ndarray, k: int, origin: np.ndarray
+) -> np.ndarray:
     """[X-o Y 1] of one chunk, in the memory of the previous one if it has the same length; members as labels or as Y."""
     d = rows.shape[1]
     if table is None or len(table) != len(rows):
@@ -176,5 +193,7 @@ def _describe_non_finite(rows: Any, start: int) -> str:
     if not len(bad):
         return f"X: squares overflow {rows.dtype} in rows {start}..{start + rows.shape[0] - 1}; rescale X or pass float64"
     row, column = (int(i) for i in bad[0])
-    return (f"X: contains {'NaN' if np.isnan(data[row, column]) else 'infinity'} (first at row {start + row}, column "
-            f"{column}); NaN and inf are not accepted, only finite numbers")
+    return (
+        f"X: contains {'NaN' if np.isnan(data[row, column]) else 'infinity'} (first at row {start + row}, column "
+        f"{column}); NaN and inf are not accepted, only finite numbers"
+    )

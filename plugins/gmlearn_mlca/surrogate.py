@@ -27,7 +27,13 @@ class SpectralMetric(MetricClusterer):
     regularisation : lam.   n_rounds, step : of `gmlearn_mlca.spectral.minimise_surrogate`.
     """
 
-    def __init__(self, regularisation: float = 1e-3, n_rounds: int = 300, step: float = 3.0, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        regularisation: float = 1e-3,
+        n_rounds: int = 300,
+        step: float = 3.0,
+        random_state: Any = None,
+    ) -> None:
         self.regularisation = regularisation
         self.n_rounds = n_rounds
         self.step = step
@@ -44,25 +50,41 @@ class SpectralMetric(MetricClusterer):
             yi = check_target(yi, len(Xi))
             classes.append(np.unique(yi))
             if len(classes[-1]) < 2:
-                raise ValueError(f"y: expected at least two classes in every dataset, got {len(classes[-1])} class")
-            datasets.append(PartitionStatistics(Xi.shape[1], len(classes[-1])).add(Xi, yi, classes[-1]))
+                raise ValueError(
+                    f"y: expected at least two classes in every dataset, got {len(classes[-1])} class"
+                )
+            datasets.append(
+                PartitionStatistics(Xi.shape[1], len(classes[-1])).add(Xi, yi, classes[-1])
+            )
         self.classes_ = np.unique(np.concatenate(classes))
         self.components_ = self._minimise(datasets).T
         return self
 
     def _learn(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
         classes = np.unique(codes)
-        return self._minimise([PartitionStatistics(X.shape[1], len(classes)).add(X, codes, classes)])
+        return self._minimise(
+            [PartitionStatistics(X.shape[1], len(classes)).add(X, codes, classes)]
+        )
 
     def _minimise(self, datasets: list[PartitionStatistics]) -> np.ndarray:
-        scale = np.sqrt(np.mean([np.trace(s.regression(centred=True)[0]) for s in datasets]) / datasets[0].n_features)
+        scale = np.sqrt(
+            np.mean([np.trace(s.regression(centred=True)[0]) for s in datasets])
+            / datasets[0].n_features
+        )
         reduced = [_reduce(s, scale if scale > 0 else 1.0) for s in datasets]
-        M, self.history_ = minimise_surrogate(reduced, self.regularisation, self.n_rounds, self.step)
+        M, self.history_ = minimise_surrogate(
+            reduced, self.regularisation, self.n_rounds, self.step
+        )
         return psd_factor(M)
 
 
 def _reduce(statistics: PartitionStatistics, scale: float) -> ReducedDataset:
     gram, cross = statistics.regression(centred=True)
     factor = partition_factor(statistics.overlaps, "multivariate")
-    return ReducedDataset.from_moments(gram / scale**2, cross @ factor / scale, factor.T @ statistics.overlaps @ factor,
-                                       statistics.n_samples, statistics.n_classes)
+    return ReducedDataset.from_moments(
+        gram / scale**2,
+        cross @ factor / scale,
+        factor.T @ statistics.overlaps @ factor,
+        statistics.n_samples,
+        statistics.n_classes,
+    )

@@ -8,8 +8,12 @@ CENTRES = np.array([[0.0, 1.0], [-0.866, -0.5], [0.866, -0.5]])
 LAYER_HEIGHT = 5.0
 
 
-def two_layer_categories(sizes: tuple[int, int, int] = (1000, 1000, 1000), noise: float = 0.005, spread: float = 0.15,
-                         rng: np.random.Generator | int = 0) -> tuple[np.ndarray, np.ndarray]:
+def two_layer_categories(
+    sizes: tuple[int, int, int] = (1000, 1000, 1000),
+    noise: float = 0.005,
+    spread: float = 0.15,
+    rng: np.random.Generator | int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
     """X (n, 3) and y (n,): category c sits above and below one corner of a triangle.
 
     The two halves of a category are 10 apart, neighbouring categories of one layer less than 2: Euclidean k-means

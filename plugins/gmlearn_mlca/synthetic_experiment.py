@@ -19,12 +19,30 @@ from gmlearn_mlca.surrogate import SpectralMetric
 from gmlearn_mlca.synthetic import two_layer_categories
 
 TABLES = (  # title, key, training sizes, test sizes, share of strays, what the paper reports
-    ("Table 1: categories of the same size, with strays", "same_size", (1000, 1000, 1000), (1000, 1000, 1000), 0.005,
-     {"MLCA": 0.07, "Euclid": 3.0, "SpectralMetric": 0.11, "KISSME": 0.07, "ITML": 0.08}),
-    ("Table 2: categories of different sizes, with strays", "sizes_noise", (1000, 2000, 4000), (2000, 2000, 2000), 0.005,
-     {"MLCA": 0.09, "Euclid": 3.0, "SpectralMetric": 0.09, "KISSME": 2.02, "ITML": 3.0}),
-    ("Table 3: categories of different sizes, no strays", "sizes_clean", (1000, 2000, 4000), (2000, 2000, 2000), 0.0,
-     {"MLCA": 0.0, "Euclid": 3.0, "SpectralMetric": 0.0, "KISSME": 2.0, "ITML": 3.0}),
+    (
+        "Table 1: categories of the same size, with strays",
+        "same_size",
+        (1000, 1000, 1000),
+        (1000, 1000, 1000),
+        0.005,
+        {"MLCA": 0.07, "Euclid": 3.0, "SpectralMetric": 0.11, "KISSME": 0.07, "ITML": 0.08},
+    ),
+    (
+        "Table 2: categories of different sizes, with strays",
+        "sizes_noise",
+        (1000, 2000, 4000),
+        (2000, 2000, 2000),
+        0.005,
+        {"MLCA": 0.09, "Euclid": 3.0, "SpectralMetric": 0.09, "KISSME": 2.02, "ITML": 3.0},
+    ),
+    (
+        "Table 3: categories of different sizes, no strays",
+        "sizes_clean",
+        (1000, 2000, 4000),
+        (2000, 2000, 2000),
+        0.0,
+        {"MLCA": 0.0, "Euclid": 3.0, "SpectralMetric": 0.0, "KISSME": 2.0, "ITML": 3.0},
+    ),
 )
 
 
@@ -42,22 +60,43 @@ def run_synthetic(run: gm.Run) -> None:
             delta = delta_loss(labels, y_test)
             run.value(f"{key}/{name}/delta", delta)
             run.value(f"{key}/{name}/time_ratio", seconds / reference)
-            rows.append([name, delta, rand_loss(labels, y_test), "no training" if name == "Euclid" else seconds / reference,
-                         paper.get(name, "-")])
-        run.table(title, ["method", "test Delta", "test Rand loss", "training time / MLCA's", "paper's Delta"], rows)
+            rows.append(
+                [
+                    name,
+                    delta,
+                    rand_loss(labels, y_test),
+                    "no training" if name == "Euclid" else seconds / reference,
+                    paper.get(name, "-"),
+                ]
+            )
+        run.table(
+            title,
+            ["method", "test Delta", "test Rand loss", "training time / MLCA's", "paper's Delta"],
+            rows,
+        )
     _figure(run)
     _real_sets(run)
     if run.values["sizes_noise/KISSME/delta"] < 0.5:
-        run.note("The paper does not give the coordinates of its data. On ours KISSME solves tables 2 and 3 as well, where the "
-                 "paper saw it fail: unequal sizes alone do not break it. From scatter matrices it is also as fast as MLCA.")
-    run.note("SpectralMetric is the convex surrogate of Lajugie et al. In reduced form a round does not touch the data, so it "
-             "costs milliseconds here where the paper quotes minutes to hours.")
+        run.note(
+            "The paper does not give the coordinates of its data. On ours KISSME solves tables 2 and 3 as well, where the "
+            "paper saw it fail: unequal sizes alone do not break it. From scatter matrices it is also as fast as MLCA."
+        )
+    run.note(
+        "SpectralMetric is the convex surrogate of Lajugie et al. In reduced form a round does not touch the data, so it "
+        "costs milliseconds here where the paper quotes minutes to hours."
+    )
 
 
 def _methods(seed: int) -> dict[str, Any]:
-    found = {"MLCA": MLCA(random_state=seed), "Euclid": None, "LDA": LinearDiscriminantAnalysis(),
-             "KISSME": KISSME(random_state=seed), "XQDA": XQDA(random_state=seed), "ITML": ITML(random_state=seed),
-             "SpectralMetric": SpectralMetric(random_state=seed)}
+    found = {
+        "MLCA": MLCA(random_state=seed),
+        "Euclid": None,
+        "LDA": LinearDiscriminantAnalysis(),
+        "KISSME": KISSME(random_state=seed),
+        "XQDA": XQDA(random_state=seed),
+        "ITML": ITML(random_state=seed),
+        "SpectralMetric": SpectralMetric(random_state=seed),
+    }
     return found | _metric_learn(seed)
 
 
@@ -70,7 +109,11 @@ def _metric_learn(seed: int) -> dict[str, Any]:
     X = np.random.default_rng(0).normal(size=(12, 3))
     try:
         metric_learn.NCA(max_iter=1).fit(X, np.repeat([0, 1, 2], 4))
-    except (TypeError, ValueError, AttributeError) as error:  # older releases call what scikit-learn no longer has
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:  # older releases call what scikit-learn no longer has
         warnings.warn(f"metric-learn is installed but does not run here: {error}", stacklevel=2)
         return {}
     return {"NCA (metric-learn)": metric_learn.NCA(random_state=seed)}
@@ -87,7 +130,11 @@ def _fit_seconds(method: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 def _partition(method: Any, X: np.ndarray, k: int, seed: int) -> np.ndarray:
     """The method's own partition; plain k-means without a method, and after a projection that is no clusterer."""
-    if method is None or isinstance(method, LinearDiscriminantAnalysis) or not hasattr(method, "predict"):
+    if (
+        method is None
+        or isinstance(method, LinearDiscriminantAnalysis)
+        or not hasattr(method, "predict")
+    ):
         return kmeans_labels(X if method is None else method.transform(X), k, 10, seed)
     return method.predict(X)
 
@@ -103,9 +150,11 @@ def _figure(run: gm.Run) -> None:
     colours = np.array(gm.plot.PALETTE[:3])
     with matplotlib.rc_context(gm.plot.style()):
         figure = plt.figure(figsize=(12.5, 3.6))
-        panels = [("(a) training set, true categories", X, y),
-                  (f"(b) test, Euclidean k-means: Δ = {delta_loss(euclid, y_test):.2f}", X_test, euclid),
-                  (f"(c) test, learnt metric: Δ = {delta_loss(learnt, y_test):.2f}", X_test, learnt)]
+        panels = [
+            ("(a) training set, true categories", X, y),
+            (f"(b) test, Euclidean k-means: Δ = {delta_loss(euclid, y_test):.2f}", X_test, euclid),
+            (f"(c) test, learnt metric: Δ = {delta_loss(learnt, y_test):.2f}", X_test, learnt),
+        ]
         for i, (title, points, labels) in enumerate(panels):
             ax = figure.add_subplot(1, 4, i + 1, projection="3d")
             ax.scatter(*points.T, c=colours[labels], s=4, depthshade=False)
@@ -119,9 +168,12 @@ def _figure(run: gm.Run) -> None:
         ax.scatter(Z[:, 0], Z[:, 1], c=colours[y_test], s=4)
         ax.set_title("(d) test set in the learnt space, true colours", fontsize=9, loc="center")
         ax.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component")
-    run.figure("mlca_synthetic.png", figure,
-               "Each category is two clouds far apart (a). Euclidean k-means cuts between the layers (b); under the learnt "
-               "metric the halves join (c), because the projection flattens the misleading axis (d). Strays keep their colour.")
+    run.figure(
+        "mlca_synthetic.png",
+        figure,
+        "Each category is two clouds far apart (a). Euclidean k-means cuts between the layers (b); under the learnt "
+        "metric the halves join (c), because the projection flattens the misleading axis (d). Strays keep their colour.",
+    )
 
 
 def _real_sets(run: gm.Run) -> None:
@@ -129,18 +181,28 @@ def _real_sets(run: gm.Run) -> None:
     from sklearn.datasets import load_breast_cancer, load_digits, load_wine
     from sklearn.model_selection import StratifiedKFold
 
-    methods = {"MLCA, singular vectors": MLCA(random_state=run.seed),
-               "MLCA, projection": MLCA(assign="projection", random_state=run.seed),
-               "LDA + k-means": LinearDiscriminantAnalysis(), "KISSME": KISSME(1e-3, run.seed), "Euclid": None}
+    methods = {
+        "MLCA, singular vectors": MLCA(random_state=run.seed),
+        "MLCA, projection": MLCA(assign="projection", random_state=run.seed),
+        "LDA + k-means": LinearDiscriminantAnalysis(),
+        "KISSME": KISSME(1e-3, run.seed),
+        "Euclid": None,
+    }
     rows = []
-    for name, load in (("digits", load_digits), ("wine", load_wine), ("breast cancer", load_breast_cancer)):
+    for name, load in (
+        ("digits", load_digits),
+        ("wine", load_wine),
+        ("breast cancer", load_breast_cancer),
+    ):
         X, y = load(return_X_y=True)
         k = len(np.unique(y))
         row: list[Any] = [name]
         for label, method in methods.items():
             losses = []
             for repeat in range(1 if run.quick else 5):
-                for train, test in StratifiedKFold(2, shuffle=True, random_state=run.seed + repeat).split(X, y):
+                for train, test in StratifiedKFold(
+                    2, shuffle=True, random_state=run.seed + repeat
+                ).split(X, y):
                     fitted = None if method is None else clone(method)
                     _fit_seconds(fitted, X[train], y[train])
                     losses.append(delta_loss(_partition(fitted, X[test], k, run.seed), y[test]))
@@ -148,4 +210,6 @@ def _real_sets(run: gm.Run) -> None:
             row.append(np.mean(losses))
         rows.append(row)
     run.table("Test Delta on three small sets (halves, raw features)", ["data", *methods], rows)
-    run.note("LDA followed by k-means is the honest rival on small real sets; neither assign mode of MLCA is best everywhere.")
+    run.note(
+        "LDA followed by k-means is the honest rival on small real sets; neither assign mode of MLCA is best everywhere."
+    )

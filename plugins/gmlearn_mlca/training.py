@@ -28,11 +28,18 @@ class ClosedForm(gm.Trainer):
         objective = gm.build_objective(samples, options)
         w = objective.layout.join(weights)
         value = objective.value(w, objective.vertices(w))
-        return gm.TrainedModel(weights, value, settings={"method": self.name}, seed=options.seed, status="closed form")
+        return gm.TrainedModel(
+            weights, value, settings={"method": self.name}, seed=options.seed, status="closed form"
+        )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[list[gm.Sample], dict[str, Any]]]:
         """Three samples of two small datasets each."""
-        return [([gm.Sample(*small_problem(rng)) for _ in range(3)], {"loss": "partition", "regularizer": gm.L2(0.1)})]
+        return [
+            (
+                [gm.Sample(*small_problem(rng)) for _ in range(3)],
+                {"loss": "partition", "regularizer": gm.L2(0.1)},
+            )
+        ]
 
 
 def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -54,14 +61,22 @@ def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
     for k, sample in enumerate(samples):
         blocks = [b for b in sample.crf.blocks if isinstance(b, KMeansEnergy)]
         if len(blocks) != 1:
-            raise ValueError(f"samples[{k}].crf: expected exactly one kmeans_energy block, got {len(blocks)}")
+            raise ValueError(
+                f"samples[{k}].crf: expected exactly one kmeans_energy block, got {len(blocks)}"
+            )
         block, classes = blocks[0], np.arange(blocks[0].n_clusters)
         if statistics is None:
             statistics, name = PartitionStatistics(block.rows.shape[1], len(classes)), block.weight
-        if (name, statistics.n_features, statistics.n_classes) != (block.weight, block.rows.shape[1], len(classes)):
-            raise ValueError(f"samples[{k}].crf: expected the weight segment {name!r} for {statistics.n_features} features and "
-                             f"{statistics.n_classes} clusters as in samples[0], got {block.weight!r} for "
-                             f"{block.rows.shape[1]} and {len(classes)}")
+        if (name, statistics.n_features, statistics.n_classes) != (
+            block.weight,
+            block.rows.shape[1],
+            len(classes),
+        ):
+            raise ValueError(
+                f"samples[{k}].crf: expected the weight segment {name!r} for {statistics.n_features} features and "
+                f"{statistics.n_classes} clusters as in samples[0], got {block.weight!r} for "
+                f"{block.rows.shape[1]} and {len(classes)}"
+            )
         statistics.add(block.rows, np.asarray(sample.labels)[block.members], classes)
     M = MLCA(fit_intercept=False).fit_statistics(statistics).get_mahalanobis_matrix()
     return {name: M / np.trace(M)}

@@ -23,7 +23,7 @@ def _augment(cost, m, start, row_dual, col_dual, owner, slack, previous, done):
                 if slack[k] < best:
                     best, nearest = slack[k], k
         if nearest < 0:
-            return False                      # only forbidden (infinite) entries are left
+            return False  # only forbidden (infinite) entries are left
         row_dual[start] += best
         for k in range(m):
             if done[k]:
@@ -54,7 +54,9 @@ def assign_rows(cost, n, m, row_dual, col_dual, owner):
     col_dual[:m] = 0.0
     owner[:m] = -1
     matched = 0
-    while matched < n and _augment(cost, m, matched, row_dual, col_dual, owner, slack, previous, done):
+    while matched < n and _augment(
+        cost, m, matched, row_dual, col_dual, owner, slack, previous, done
+    ):
         matched += 1
     return matched == n
 

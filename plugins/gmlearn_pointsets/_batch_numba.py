@@ -26,8 +26,28 @@ def set_targets(n, m, outlier_cost, row_target, col_target):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
-def soft_sweep(x, x_size, y, y_size, image, centre, beta, outlier_cost, free, R, t, s, row_dual, col_dual, distance,
-               free_energy, pull, pull_weight, tol, max_iter):
+def soft_sweep(
+    x,
+    x_size,
+    y,
+    y_size,
+    image,
+    centre,
+    beta,
+    outlier_cost,
+    free,
+    R,
+    t,
+    s,
+    row_dual,
+    col_dual,
+    distance,
+    free_energy,
+    pull,
+    pull_weight,
+    tol,
+    max_iter,
+):
     """One step of softassign, then of the closed-form motion, for the pairs (image[p], centre[p]) at inverse temperatures beta[p].
 
     In place: the state R (I, A, D, D), t (I, A, D), s (I, A), row_dual (I, A, J + 1), col_dual (I, A, K + 1); and the
@@ -52,17 +72,35 @@ def soft_sweep(x, x_size, y, y_size, image, centre, beta, outlier_cost, free, R,
         if n_rows > n and n_cols > m:
             cost[n, m] = np.inf
         squared_distances(x[i], n, y[a], m, R[i, a], t[i, a], s[i, a], moved, cost)
-        total_sweeps += softassign_pair(cost, n_rows, n_cols, beta[p], row_dual[i, a], col_dual[i, a], row_target,
-                                        col_target, plan, u, v, column_sum, tol, max_iter)
+        total_sweeps += softassign_pair(
+            cost,
+            n_rows,
+            n_cols,
+            beta[p],
+            row_dual[i, a],
+            col_dual[i, a],
+            row_target,
+            col_target,
+            plan,
+            u,
+            v,
+            column_sum,
+            tol,
+            max_iter,
+        )
         slack = entropy = 0.0
         for j in range(n_rows):
             for k in range(n_cols):
                 mass = plan[j, k]
                 if mass > 0:
-                    entropy += mass * (-beta[p] * (cost[j, k] - row_dual[i, a, j] - col_dual[i, a, k]) - 1.0)
+                    entropy += mass * (
+                        -beta[p] * (cost[j, k] - row_dual[i, a, j] - col_dual[i, a, k]) - 1.0
+                    )
                     if j == n or k == m:
                         slack += mass * cost[j, k]
-        s[i, a], residual = fit_soft(plan, x[i], n, y[a], m, free, R[i, a], t[i, a], s[i, a], x_sum, y_sum, back, cross)
+        s[i, a], residual = fit_soft(
+            plan, x[i], n, y[a], m, free, R[i, a], t[i, a], s[i, a], x_sum, y_sum, back, cross
+        )
         distance[i, a] = residual + slack
         free_energy[i, a] = residual + slack + entropy / beta[p]
         _add_pull(plan, x[i], n, m, R[i, a], t[i, a], s[i, a], pull[i, a], pull_weight[i, a], back)
@@ -117,7 +155,9 @@ def nearest_sum(x, n, y, m, R, s, outlier_cost, moved, nearest):
 
 
 @numba.njit(cache=True, nogil=True)
-def rank_starts(x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0, outlier_cost, starts):
+def rank_starts(
+    x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0, outlier_cost, starts
+):
     """The most promising start rotations x_frame G y_frame' of every pair, best first: starts (P, B, D, D)."""
     D, n_turns, n_best = x.shape[2], turns.shape[0], starts.shape[1]
     moved, nearest = np.empty((y.shape[1], D)), np.empty(y.shape[1])
@@ -132,28 +172,70 @@ def rank_starts(x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0
                         for c in range(D):
                             total += x_frame[i, d, b] * turns[g, b, c] * y_frame[a, e, c]
                     candidates[g, d, e] = total
-            score[g] = nearest_sum(x[i], x_size[i], y[a], y_size[a], candidates[g], s0[i, a], outlier_cost, moved, nearest)
+            score[g] = nearest_sum(
+                x[i],
+                x_size[i],
+                y[a],
+                y_size[a],
+                candidates[g],
+                s0[i, a],
+                outlier_cost,
+                moved,
+                nearest,
+            )
         order = np.argsort(score, kind="mergesort")
         for b in range(n_best):
             starts[p, b] = candidates[order[b]]
 
 
 @numba.njit(cache=True, nogil=True)
-def hard_from_starts(x, x_size, y, y_size, image, centre, outlier_cost, free, starts, t0, s0, R, t, s, partner, distance,
-                     max_iter):
+def hard_from_starts(
+    x,
+    x_size,
+    y,
+    y_size,
+    image,
+    centre,
+    outlier_cost,
+    free,
+    starts,
+    t0,
+    s0,
+    R,
+    t,
+    s,
+    partner,
+    distance,
+    max_iter,
+):
     """Best hard match over the starts (P, B, D, D) of every pair; state and answers are indexed by pair p."""
     D = x.shape[2]
     for p in range(len(image)):
         i, a = image[p], centre[p]
         distance[p] = np.inf
-        trial_R, trial_t, trial_partner = np.empty((D, D)), np.empty(D), np.empty(x.shape[1], np.int64)
+        trial_R, trial_t, trial_partner = (
+            np.empty((D, D)),
+            np.empty(D),
+            np.empty(x.shape[1], np.int64),
+        )
         for b in range(starts.shape[1]):
             trial_R[:], trial_t[:] = starts[p, b], t0[p, b]
-            trial_s, value = hard_alternation(x[i], x_size[i], y[a], y_size[a], outlier_cost, free, trial_R, trial_t,
-                                              s0[p, b], trial_partner, max_iter)
+            trial_s, value = hard_alternation(
+                x[i],
+                x_size[i],
+                y[a],
+                y_size[a],
+                outlier_cost,
+                free,
+                trial_R,
+                trial_t,
+                s0[p, b],
+                trial_partner,
+                max_iter,
+            )
             # a later start must win clearly, so that rounding does not decide between equal ones
             if value < distance[p] * (1 - 1e-12):
                 distance[p], s[p] = value, trial_s
                 R[p], t[p] = trial_R, trial_t
-                partner[p, :x_size[i]] = trial_partner[:x_size[i]]
-                partner[p, x_size[i]:] = -1
+                partner[p, : x_size[i]] = trial_partner[: x_size[i]]
+                partner[p, x_size[i] :] = -1

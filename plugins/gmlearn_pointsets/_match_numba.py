@@ -45,7 +45,11 @@ def best_rotation(C, R):
         last = np.sign(np.linalg.det(left) * np.linalg.det(right))
         for d in range(3):
             for e in range(3):
-                R[d, e] = left[d, 0] * right[0, e] + left[d, 1] * right[1, e] + last * left[d, 2] * right[2, e]
+                R[d, e] = (
+                    left[d, 0] * right[0, e]
+                    + left[d, 1] * right[1, e]
+                    + last * left[d, 2] * right[2, e]
+                )
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)

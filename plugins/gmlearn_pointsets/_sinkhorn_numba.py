@@ -74,8 +74,22 @@ def log_sweep(cost, n, m, beta, row_dual, col_dual, row_target, col_target):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
-def softassign_pair(cost, n, m, beta, row_dual, col_dual, row_target, col_target, plan, u, v, column_sum, tol,
-                    max_iter):
+def softassign_pair(
+    cost,
+    n,
+    m,
+    beta,
+    row_dual,
+    col_dual,
+    row_target,
+    col_target,
+    plan,
+    u,
+    v,
+    column_sum,
+    tol,
+    max_iter,
+):
     """Write the scaled match into `plan`, update the duals in place, return the sweeps used (max_iter: not converged)."""
     used, sweeps = 0, -1
     while True:
@@ -87,7 +101,9 @@ def softassign_pair(cost, n, m, beta, row_dual, col_dual, row_target, col_target
         v[:m] = 1.0
         if used >= max_iter:
             return max_iter
-        sweeps = scale_rows_columns(plan, n, m, row_target, col_target, u, v, column_sum, tol, max_iter - used)
+        sweeps = scale_rows_columns(
+            plan, n, m, row_target, col_target, u, v, column_sum, tol, max_iter - used
+        )
         if sweeps >= 0:
             break
         for _ in range(min(RESCUE_SWEEPS, max_iter - used)):
@@ -103,10 +119,26 @@ def softassign_pair(cost, n, m, beta, row_dual, col_dual, row_target, col_target
 
 
 @numba.njit(cache=True, nogil=True)
-def softassign_batch(cost, beta, row_dual, col_dual, row_target, col_target, plan, sweeps, tol, max_iter):
+def softassign_batch(
+    cost, beta, row_dual, col_dual, row_target, col_target, plan, sweeps, tol, max_iter
+):
     """`softassign_pair` for every matrix of a batch: cost (B, n, m), row_dual (B, n), col_dual (B, m)."""
     n, m = cost.shape[1], cost.shape[2]
     u, v, column_sum = np.empty(n), np.empty(m), np.empty(m)
     for b in range(cost.shape[0]):
-        sweeps[b] = softassign_pair(cost[b], n, m, beta, row_dual[b], col_dual[b], row_target, col_target, plan[b],
-                                    u, v, column_sum, tol, max_iter)
+        sweeps[b] = softassign_pair(
+            cost[b],
+            n,
+            m,
+            beta,
+            row_dual[b],
+            col_dual[b],
+            row_target,
+            col_target,
+            plan[b],
+            u,
+            v,
+            column_sum,
+            tol,
+            max_iter,
+        )

@@ -65,8 +65,17 @@ def anneal(state: MatchState, centres: PointSets, schedule: Schedule, on_tempera
         image, centre = (np.ascontiguousarray(index) for index in np.nonzero(active))
         beta_of_pair, energies = np.full(len(image), beta), []
         for _ in range(schedule.max_sweeps):
-            state.sweep(centres.points, image, centre, beta_of_pair, schedule.sinkhorn_tol, schedule.sinkhorn_sweeps)
-            member, energy = memberships(np.where(active, state.free_energy, np.inf), beta * schedule.membership_ratio)
+            state.sweep(
+                centres.points,
+                image,
+                centre,
+                beta_of_pair,
+                schedule.sinkhorn_tol,
+                schedule.sinkhorn_sweeps,
+            )
+            member, energy = memberships(
+                np.where(active, state.free_energy, np.inf), beta * schedule.membership_ratio
+            )
             centres = move_centres(centres, state, member)
             energies.append(energy)
             if len(energies) > 1 and energies[-2] - energy <= schedule.tol * abs(energy):

@@ -59,10 +59,21 @@ class PointSetMatch:
         return (self.partner[..., None] == np.arange(self.n_points)).astype(float)
 
 
-def point_set_distance(X, Y=None, *, rotation: bool = True, translation: bool = True, scale: bool = False,
-                       dims: int | None = None, method: str = "softassign", outlier_cost: float | None = None,
-                       temperature: float = 0.0, max_rotation: float | None = None, n_starts: int = 24,
-                       n_refine: int = 4) -> PointSetMatch:
+def point_set_distance(
+    X,
+    Y=None,
+    *,
+    rotation: bool = True,
+    translation: bool = True,
+    scale: bool = False,
+    dims: int | None = None,
+    method: str = "softassign",
+    outlier_cost: float | None = None,
+    temperature: float = 0.0,
+    max_rotation: float | None = None,
+    n_starts: int = 24,
+    n_refine: int = 4,
+) -> PointSetMatch:
     r"""Distance between point sets under the best correspondence and motion.
 
     .. math:: D(X, Y) = \min_{m, R, t, s} \sum_{jk} m_{jk} |X_j - t - s R Y_k|^2
@@ -112,13 +123,15 @@ def point_set_distance(X, Y=None, *, rotation: bool = True, translation: bool = 
         raise ValueError(f"X, Y: the points have different dimensions, {x.dims} and {y.dims}")
     image, centre = np.indices((len(x), len(y))).reshape(2, -1)
     mirror = Y is None and not scale and temperature == 0
-    if mirror:                                    # symmetric: half the work
+    if mirror:  # symmetric: half the work
         image, centre = image[image <= centre], centre[image <= centre]
     found = match_pairs(x, y, image, centre, motions, method, n_starts, n_refine, temperature)
     if mirror:
         found = _mirror(found, x, image, centre)
     lead = () if x.single and y.single else (len(x), len(y))
-    distance, partner, R, t, s, plan = (None if part is None else part.reshape(lead + part.shape[1:]) for part in found)
+    distance, partner, R, t, s, plan = (
+        None if part is None else part.reshape(lead + part.shape[1:]) for part in found
+    )
     if not lead:
         distance, s = float(distance), float(s)
     return PointSetMatch(distance, partner, R, t, s, y.points.shape[1], plan)
@@ -128,23 +141,38 @@ def _check_search(method, temperature, n_starts, n_refine, dims) -> None:
     gm.check_choice("method", method, ("softassign", "hard"))
     gm.check_number("temperature", temperature, low=0.0)
     if method == "hard" and temperature > 0:
-        raise ValueError(f"temperature: method 'hard' has none, got {temperature!r}; use method 'softassign'")
+        raise ValueError(
+            f"temperature: method 'hard' has none, got {temperature!r}; use method 'softassign'"
+        )
     gm.check_number("n_starts", n_starts, low=1, integer=True)
     gm.check_number("n_refine", n_refine, low=1, integer=True)
     if dims is not None and dims not in (2, 3):
         raise ValueError(f"dims: expected 2, 3 or None, got {dims!r}")
 
 
-def match_pairs(x: PointSets, y: PointSets, image, centre, motions: Motions, method: str = "hard", n_starts: int = 24,
-                n_refine: int = 4, temperature: float = 0.0):
+def match_pairs(
+    x: PointSets,
+    y: PointSets,
+    image,
+    centre,
+    motions: Motions,
+    method: str = "hard",
+    n_starts: int = 24,
+    n_refine: int = 4,
+    temperature: float = 0.0,
+):
     """Distance (P,), partner (P, J), R (P, D, D), t (P, D), s (P,) and plan or None, for pairs in order of image.
 
     Images are taken a block at a time, so that memory stays bounded for any number of pairs.
     """
     block = max(1, STATE_ENTRIES // (len(y) * (x.points.shape[1] + y.points[0].size)))
     edges = np.searchsorted(image, np.arange(0, len(x) + block, block))
-    parts = [_match_block(x, y, image[a:b], centre[a:b], motions, method, n_starts, n_refine, temperature)
-             for a, b in pairwise(edges)]
+    parts = [
+        _match_block(
+            x, y, image[a:b], centre[a:b], motions, method, n_starts, n_refine, temperature
+        )
+        for a, b in pairwise(edges)
+    ]
     return [None if part[0] is None else np.concatenate(part) for part in zip(*parts)]
 
 
@@ -162,7 +190,9 @@ def _match_block(x, y, image, centre, motions, method, n_starts, n_refine, tempe
         scales = np.repeat(pairs.scale[image, centre][:, None], pairs.starts.shape[1], axis=1)
         if method == "softassign":
             for b in range(pairs.starts.shape[1]):
-                pairs.starts[:, b], shifts[:, b], scales[:, b], _ = _anneal(pairs, b, BETA_END, SWEEPS)
+                pairs.starts[:, b], shifts[:, b], scales[:, b], _ = _anneal(
+                    pairs, b, BETA_END, SWEEPS
+                )
         distance, partner, R, t, s, plan = *hard_match(pairs, shifts, scales), None
     t = t + x_mean[image] - s[:, None] * np.einsum("pde,pe->pd", R, y_mean[centre])
     return distance, partner, R, t, s, plan
@@ -182,8 +212,20 @@ def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
         turns = start_rotations(x.dims, n_starts, motions.max_rotation)
         starts = np.empty((len(image), min(n_refine, len(turns)), x.dims, x.dims))
         x_frames, y_frames = _frames(x, motions), _frames(y, motions)
-        rank_starts(x.points, x.sizes, x_frames, y.points, y.sizes, y_frames, image, centre, turns, scale,
-                    motions.outlier_cost, starts)
+        rank_starts(
+            x.points,
+            x.sizes,
+            x_frames,
+            y.points,
+            y.sizes,
+            y_frames,
+            image,
+            centre,
+            turns,
+            scale,
+            motions.outlier_cost,
+            starts,
+        )
     return Pairs(x, y, image, centre, starts, scale, motions)
 
 
@@ -201,9 +243,25 @@ def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray):
     n, dims = len(pairs.image), pairs.x.dims
     distance, partner = np.empty(n), np.full((n, pairs.x.points.shape[1]), -1)
     R, t, s = np.empty((n, dims, dims)), np.empty((n, dims)), np.empty(n)
-    hard_from_starts(pairs.x.points, pairs.x.sizes, pairs.y.points, pairs.y.sizes, pairs.image, pairs.centre,
-                     pairs.motions.outlier_cost, pairs.motions.free, pairs.starts, shifts, scales, R, t, s, partner,
-                     distance, MAX_ALTERNATIONS)
+    hard_from_starts(
+        pairs.x.points,
+        pairs.x.sizes,
+        pairs.y.points,
+        pairs.y.sizes,
+        pairs.image,
+        pairs.centre,
+        pairs.motions.outlier_cost,
+        pairs.motions.free,
+        pairs.starts,
+        shifts,
+        scales,
+        R,
+        t,
+        s,
+        partner,
+        distance,
+        MAX_ALTERNATIONS,
+    )
     return distance, partner, R, t, s
 
 
@@ -219,14 +277,22 @@ def _anneal(pairs: Pairs, start: int, beta_end: float, sweeps: int, radius_units
         for _ in range(sweeps):
             state.sweep(pairs.y.points, *index, beta, SINKHORN_TOL, SINKHORN_SWEEPS)
         if (beta >= last).all():
-            return state.rotation[index], state.shift[index], state.scale[index], state.free_energy[index]
+            return (
+                state.rotation[index],
+                state.shift[index],
+                state.scale[index],
+                state.free_energy[index],
+            )
         beta = np.minimum(beta * ANNEAL_RATE, last)
 
 
 def _soft_match(pairs: Pairs, temperature: float):
     """The best start's soft match at a positive temperature, with its expected cost as the distance."""
     n, n_starts = pairs.starts.shape[:2]
-    tries = [_anneal(pairs, b, 1.0 / temperature, 4 * SWEEPS, radius_units=False) for b in range(n_starts)]
+    tries = [
+        _anneal(pairs, b, 1.0 / temperature, 4 * SWEEPS, radius_units=False)
+        for b in range(n_starts)
+    ]
     best = np.argmin([energy for *_, energy in tries], axis=0)
     R, t, s = (np.stack([one[part] for one in tries])[best, np.arange(n)] for part in range(3))
     plan = np.zeros((n, pairs.x.points.shape[1], pairs.y.points.shape[1]))
@@ -235,7 +301,9 @@ def _soft_match(pairs: Pairs, temperature: float):
     sizes = np.stack([pairs.x.sizes[pairs.image], pairs.y.sizes[pairs.centre]], axis=1)
     for rows, cols in np.unique(sizes, axis=0):
         same = np.flatnonzero((sizes == (rows, cols)).all(1))
-        moved = t[same, None] + s[same, None, None] * pairs.y.points[pairs.centre[same], :cols] @ np.swapaxes(R[same], 1, 2)
+        moved = t[same, None] + s[same, None, None] * pairs.y.points[
+            pairs.centre[same], :cols
+        ] @ np.swapaxes(R[same], 1, 2)
         cost = ((pairs.x.points[pairs.image[same], :rows, None] - moved[:, None]) ** 2).sum(3)
         match = softassign(cost, temperature, outlier_cost=price).plan
         plan[same, :rows, :cols] = match
@@ -261,5 +329,11 @@ def _mirror(found, x: PointSets, image, centre):
     full_d[image, centre], full_p[image, centre], full_s[image, centre] = distance, partner, s
     full_R[image, centre], full_t[image, centre] = R, t
     flat = size * size
-    return (full_d.reshape(flat), full_p.reshape(flat, points), full_R.reshape(flat, dims, dims),
-            full_t.reshape(flat, dims), full_s.reshape(flat), None)
+    return (
+        full_d.reshape(flat),
+        full_p.reshape(flat, points),
+        full_R.reshape(flat, dims, dims),
+        full_t.reshape(flat, dims),
+        full_s.reshape(flat),
+        None,
+    )

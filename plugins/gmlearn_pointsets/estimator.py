@@ -60,11 +60,29 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
     ((12,), (3, 10, 2))
     """
 
-    def __init__(self, n_clusters: int = 8, *, n_init: int = 4, init: str = "k-means++", beta_start: float = 8.0,
-                 beta_end: float = 200.0, anneal_rate: float = 1.1, membership_ratio: float = 1.0, max_sweeps: int = 4,
-                 rotation: bool = True, translation: bool = True, scale: bool = False, max_rotation: float | None = None,
-                 outlier_cost: float | None = None, n_starts: int = 12, n_refine: int = 2, sinkhorn_tol: float = 1e-2,
-                 sinkhorn_sweeps: int = 50, random_state=None, show_progress: bool | None = None):
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_init: int = 4,
+        init: str = "k-means++",
+        beta_start: float = 8.0,
+        beta_end: float = 200.0,
+        anneal_rate: float = 1.1,
+        membership_ratio: float = 1.0,
+        max_sweeps: int = 4,
+        rotation: bool = True,
+        translation: bool = True,
+        scale: bool = False,
+        max_rotation: float | None = None,
+        outlier_cost: float | None = None,
+        n_starts: int = 12,
+        n_refine: int = 2,
+        sinkhorn_tol: float = 1e-2,
+        sinkhorn_sweeps: int = 50,
+        random_state=None,
+        show_progress: bool | None = None,
+    ):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.init = init
@@ -91,17 +109,25 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         """Cluster the images X: float (I, J, D), or a list of arrays (J_i, D). `y` is ignored."""
         images = self._check_images(X)
         schedule, motions, unit = self._check_parameters(images)
-        images = PointSets(images.shifted(images.means() * motions.translation).points / unit, images.sizes)
+        images = PointSets(
+            images.shifted(images.means() * motions.translation).points / unit, images.sizes
+        )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         rows = DistanceRows(images, motions, self.n_starts, self.n_refine)
         best: Clustering | None = None
-        with gm.progress(total=self.n_init * len(schedule.betas()), desc="annealing", show=self.show_progress) as bar:
+        with gm.progress(
+            total=self.n_init * len(schedule.betas()), desc="annealing", show=self.show_progress
+        ) as bar:
             for _ in range(self.n_init):
                 centres = self._start(images, rows, rng)
                 state = MatchState(images, centres, motions)
                 if self.init == "k-means++":
                     start = match_all(images, centres, motions, self.n_starts, self.n_refine)
-                    state.rotation[:], state.shift[:], state.scale[:] = start.rotation, start.shift, start.scale
+                    state.rotation[:], state.shift[:], state.scale[:] = (
+                        start.rotation,
+                        start.shift,
+                        start.scale,
+                    )
                 centres, _, history = anneal(state, centres, schedule, on_temperature=bar.update)
                 found = finish(images, centres, motions, self.n_starts, self.n_refine)
                 if best is None or found.energy < best.energy:
@@ -112,14 +138,18 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
     def _check_images(self, X) -> PointSets:
         images = check_point_sets("X", X)
         if images.single:
-            raise ValueError(f"X: expected many point sets (I, J, D) or a list of (J, D), got one of shape {np.shape(X)}")
+            raise ValueError(
+                f"X: expected many point sets (I, J, D) or a list of (J, D), got one of shape {np.shape(X)}"
+            )
         return images
 
     def _check_parameters(self, images: PointSets) -> tuple[Schedule, Motions, float]:
         """Everything checked; the unit is the images' root mean squared radius."""
         gm.check_number("n_clusters", self.n_clusters, low=1, integer=True)
         if len(images) < self.n_clusters:
-            raise ValueError(f"n_clusters: expected at most the number of images, {len(images)}, got {self.n_clusters}")
+            raise ValueError(
+                f"n_clusters: expected at most the number of images, {len(images)}, got {self.n_clusters}"
+            )
         for name in ("n_init", "max_sweeps", "n_starts", "n_refine", "sinkhorn_sweeps"):
             gm.check_number(name, getattr(self, name), low=1, integer=True)
         for name in ("beta_start", "beta_end", "membership_ratio", "sinkhorn_tol"):
@@ -127,16 +157,26 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         gm.check_number("anneal_rate", self.anneal_rate, low=1.0, strict=True)
         gm.check_choice("init", self.init, ("k-means++", "random"))
         if self.beta_end < self.beta_start:
-            raise ValueError(f"beta_end: expected at least beta_start={self.beta_start}, got {self.beta_end}")
+            raise ValueError(
+                f"beta_end: expected at least beta_start={self.beta_start}, got {self.beta_end}"
+            )
         unit = float(np.sqrt(images.spreads().mean()))
-        schedule = Schedule(self.beta_start, self.beta_end, self.anneal_rate, self.max_sweeps,
-                            membership_ratio=self.membership_ratio, sinkhorn_tol=self.sinkhorn_tol,
-                            sinkhorn_sweeps=self.sinkhorn_sweeps)
+        schedule = Schedule(
+            self.beta_start,
+            self.beta_end,
+            self.anneal_rate,
+            self.max_sweeps,
+            membership_ratio=self.membership_ratio,
+            sinkhorn_tol=self.sinkhorn_tol,
+            sinkhorn_sweeps=self.sinkhorn_sweeps,
+        )
         return schedule, self._motions(unit), unit
 
     def _motions(self, unit: float) -> Motions:
         """What may move, for points measured in `unit`."""
-        return checked_motions(self.rotation, self.translation, self.scale, self.outlier_cost, self.max_rotation, unit)
+        return checked_motions(
+            self.rotation, self.translation, self.scale, self.outlier_cost, self.max_rotation, unit
+        )
 
     def _start(self, images: PointSets, rows: DistanceRows, rng: np.random.Generator) -> PointSets:
         if self.init == "random":
@@ -150,7 +190,9 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         self.memberships_ = memberships(found.distance, schedule.end * schedule.membership_ratio)[0]
         self.distances_, self.energy_ = found.distance * unit**2, found.energy * unit**2
         points, sizes = found.centres.points * unit, found.centres.sizes
-        self.cluster_centers_ = points if (sizes == points.shape[1]).all() else [p[:n] for p, n in zip(points, sizes)]
+        self.cluster_centers_ = (
+            points if (sizes == points.shape[1]).all() else [p[:n] for p, n in zip(points, sizes)]
+        )
         moved, self.n_features_in_ = aligned(images, found, found.labels)[0] * unit, images.dims
         self.aligned_ = [set_[:size] for set_, size in zip(moved, images.sizes)]
 
@@ -165,7 +207,9 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "cluster_centers_")
         images = self._check_images(X)
         if images.dims != self.n_features_in_:
-            raise ValueError(f"X: fitted on points in {self.n_features_in_} dimensions, got {images.dims}")
+            raise ValueError(
+                f"X: fitted on points in {self.n_features_in_} dimensions, got {images.dims}"
+            )
         motions = self._motions(unit=1.0)
         centres = check_point_sets("cluster_centers_", self.cluster_centers_)
         return match_all(images, centres, motions, self.n_starts, self.n_refine).distance

@@ -16,10 +16,24 @@ from .rigid import planar_rotation
 
 #: the paper's two experiments: images per centre, centres, points, seeds, noise levels; and what is asked of the result
 PAPER = {
-    "16 images": dict(n_centres=4, images_per_centre=4, n_points=15, seeds=20, sigmas=np.arange(2, 15, 2) / 100,
-                      limit=1.10, statistic="mean"),
-    "100 images": dict(n_centres=10, images_per_centre=10, n_points=20, seeds=15, sigmas=np.arange(2, 17, 2) / 100,
-                       limit=1.25, statistic="median"),
+    "16 images": dict(
+        n_centres=4,
+        images_per_centre=4,
+        n_points=15,
+        seeds=20,
+        sigmas=np.arange(2, 15, 2) / 100,
+        limit=1.10,
+        statistic="mean",
+    ),
+    "100 images": dict(
+        n_centres=10,
+        images_per_centre=10,
+        n_points=20,
+        seeds=15,
+        sigmas=np.arange(2, 17, 2) / 100,
+        limit=1.25,
+        statistic="median",
+    ),
 }
 #: noise up to which the limit is meant to hold
 LIMIT_SIGMA = 0.06
@@ -35,16 +49,23 @@ def pointsets(run: gm.Run) -> None:
     for title, setting in PAPER.items():
         _paper_experiment(run, title, **setting)
     _digits(run)
-    run.note("The paper's line, k sigma / sqrt(m), forgets that a distance in the plane has two coordinates: the mean "
-             "distance that remains with all matches known is sqrt(pi/2) = 1.253 of it, shown here as the floor. "
-             "Errors a little below the floor are possible, because aligning a centre to the truth absorbs part of it.")
-    run.note("From sigma = 0.1 on clusters are lost, and not for want of a better search: neighbouring points change places, "
-             "and the wrong clusters found have a lower energy than a hard alternation started from the true centres reaches.")
+    run.note(
+        "The paper's line, k sigma / sqrt(m), forgets that a distance in the plane has two coordinates: the mean "
+        "distance that remains with all matches known is sqrt(pi/2) = 1.253 of it, shown here as the floor. "
+        "Errors a little below the floor are possible, because aligning a centre to the truth absorbs part of it."
+    )
+    run.note(
+        "From sigma = 0.1 on clusters are lost, and not for want of a better search: neighbouring points change places, "
+        "and the wrong clusters found have a lower energy than a hard alternation started from the true centres reaches."
+    )
 
 
 # ---------------------------------------------------------------------- the paper's experiments
 
-def _paper_experiment(run: gm.Run, title: str, n_centres, images_per_centre, n_points, seeds, sigmas, limit, statistic):
+
+def _paper_experiment(
+    run: gm.Run, title: str, n_centres, images_per_centre, n_points, seeds, sigmas, limit, statistic
+):
     n_init = 2 if run.quick else 4
     if run.quick:
         seeds, sigmas = (4, sigmas[[0, 2, 4]]) if n_centres < 10 else (1, sigmas[[0, 2]])
@@ -52,40 +73,88 @@ def _paper_experiment(run: gm.Run, title: str, n_centres, images_per_centre, n_p
     for sigma in run.progress(sigmas, desc=title):
         results = []
         for seed in range(seeds):
-            data = make_point_sets(n_centres, images_per_centre, n_points, sigma, random_state=[run.seed, seed])
+            data = make_point_sets(
+                n_centres, images_per_centre, n_points, sigma, random_state=[run.seed, seed]
+            )
             ours = _fit(data, n_centres, run.seed + seed, n_init=n_init, **OURS)
             papers = _fit(data, n_centres, run.seed + seed, n_init=n_init, **PAPERS_START)
             results.append([_score(data, ours), _score(data, papers)])
             if example is None or (sigma <= LIMIT_SIGMA and seed == 0):
                 example = ours, sigma
-        errors = np.array([[score[0] for score in pair] for pair in results])           # (seeds, 2, centres)
+        errors = np.array([[score[0] for score in pair] for pair in results])  # (seeds, 2, centres)
         ari = np.array([[score[1] for score in pair] for pair in results]).mean(0)
         ours, papers = errors[:, 0].ravel(), errors[:, 1].ravel()
-        rows.append([sigma, data.line, data.floor, ours.mean(), ours.std(), ours.mean() / data.floor,
-                     np.median(ours) / data.floor, ari[0], papers.mean(), papers.mean() / data.floor, ari[1]])
-        curves.append([sigma, data.line, data.floor, ours.mean(), ours.std(), papers.mean(), papers.std()])
-    header = ["sigma", "line", "floor", "error", "sd", "mean / floor", "median / floor", "ARI", "paper's start: error",
-              "paper's start / floor", "paper's start: ARI"]
+        rows.append(
+            [
+                sigma,
+                data.line,
+                data.floor,
+                ours.mean(),
+                ours.std(),
+                ours.mean() / data.floor,
+                np.median(ours) / data.floor,
+                ari[0],
+                papers.mean(),
+                papers.mean() / data.floor,
+                ari[1],
+            ]
+        )
+        curves.append(
+            [sigma, data.line, data.floor, ours.mean(), ours.std(), papers.mean(), papers.std()]
+        )
+    header = [
+        "sigma",
+        "line",
+        "floor",
+        "error",
+        "sd",
+        "mean / floor",
+        "median / floor",
+        "ARI",
+        "paper's start: error",
+        "paper's start / floor",
+        "paper's start: ARI",
+    ]
     run.table(f"{title}, {n_points} points, {n_centres} clusters, {seeds} seeds", header, rows)
     column = header.index(f"{statistic} / floor")
     worst = max(row[column] for row in rows if row[0] <= LIMIT_SIGMA)
-    run.value(title, {"sigma": [row[0] for row in rows], "mean_over_floor": [row[5] for row in rows],
-                      "median_over_floor": [row[6] for row in rows], "ari": [row[7] for row in rows], "seeds": seeds,
-                      f"worst_{statistic}_over_floor_to_sigma_{LIMIT_SIGMA}": worst, "limit": limit, "met": worst <= limit})
+    run.value(
+        title,
+        {
+            "sigma": [row[0] for row in rows],
+            "mean_over_floor": [row[5] for row in rows],
+            "median_over_floor": [row[6] for row in rows],
+            "ari": [row[7] for row in rows],
+            "seeds": seeds,
+            f"worst_{statistic}_over_floor_to_sigma_{LIMIT_SIGMA}": worst,
+            "limit": limit,
+            "met": worst <= limit,
+        },
+    )
     slug = title.split()[0]
-    run.figure(f"pointsets_{slug}_error.png", _error_figure(title, np.array(curves)),
-               f"{title}: distance of the centres found to the true ones; bars are one standard deviation over centres")
-    run.figure(f"pointsets_{slug}_centres.png", plot_centres(example[0])[0].figure,
-               f"{title}, sigma = {example[1]:.2f}: centres (rings) and their members (dots) in the centre's frame")
+    run.figure(
+        f"pointsets_{slug}_error.png",
+        _error_figure(title, np.array(curves)),
+        f"{title}: distance of the centres found to the true ones; bars are one standard deviation over centres",
+    )
+    run.figure(
+        f"pointsets_{slug}_centres.png",
+        plot_centres(example[0])[0].figure,
+        f"{title}, sigma = {example[1]:.2f}: centres (rings) and their members (dots) in the centre's frame",
+    )
 
 
 def _fit(data, n_clusters: int, seed: int, **options) -> PointSetClustering:
-    return PointSetClustering(n_clusters, random_state=seed, show_progress=False, **options).fit(data.images)
+    return PointSetClustering(n_clusters, random_state=seed, show_progress=False, **options).fit(
+        data.images
+    )
 
 
 def _score(data, model: PointSetClustering) -> tuple[np.ndarray, float]:
     """Centre errors (A,) and adjusted Rand index of one fit."""
-    return centre_errors(model.cluster_centers_, data.centres), adjusted_rand_score(data.labels, model.labels_)
+    return centre_errors(model.cluster_centers_, data.centres), adjusted_rand_score(
+        data.labels, model.labels_
+    )
 
 
 def _error_figure(title: str, curves: np.ndarray):
@@ -99,11 +168,29 @@ def _error_figure(title: str, curves: np.ndarray):
 def _draw_errors(title: str, curves: np.ndarray):
     sigma, line, floor, ours, ours_sd, papers, papers_sd = curves.T
     ax = gm.plot.axes(figsize=(5.4, 3.6), xlabel="noise σ", ylabel="centre error", title=title)
-    shift = 0.0015                                       # so that the two sets of bars do not cover each other
-    ax.errorbar(sigma + shift, papers, papers_sd, color=gm.plot.PALETTE[1], marker="s", markersize=4, capsize=2,
-                linewidth=1.2, label="paper's random start")
-    ax.errorbar(sigma - shift, ours, ours_sd, color=gm.plot.PALETTE[0], marker="o", markersize=4, capsize=2,
-                linewidth=1.4, label="k-means++ start")
+    shift = 0.0015  # so that the two sets of bars do not cover each other
+    ax.errorbar(
+        sigma + shift,
+        papers,
+        papers_sd,
+        color=gm.plot.PALETTE[1],
+        marker="s",
+        markersize=4,
+        capsize=2,
+        linewidth=1.2,
+        label="paper's random start",
+    )
+    ax.errorbar(
+        sigma - shift,
+        ours,
+        ours_sd,
+        color=gm.plot.PALETTE[0],
+        marker="o",
+        markersize=4,
+        capsize=2,
+        linewidth=1.4,
+        label="k-means++ start",
+    )
     ax.plot(sigma, floor, color="black", linewidth=1.2, label="floor, 1.253 of the line")
     ax.plot(sigma, line, color="0.5", linewidth=1.0, linestyle="--", label="paper's line k σ / √m")
     ax.set_ylim(bottom=0)
@@ -113,27 +200,58 @@ def _draw_errors(title: str, curves: np.ndarray):
 
 # ---------------------------------------------------------------------- digits
 
+
 def _digits(run: gm.Run) -> None:
     """Digits 0 to 4 as inked points, turned at random: with and without invariance, and upright for comparison."""
     rng = np.random.default_rng(run.seed)
     classes, per_class = (0, 1, 2, 3, 4), 6 if run.quick else 30
     upright, labels = digit_point_sets(classes, per_class, n_points=20, random_state=run.seed)
     angles = rng.uniform(0, 2 * np.pi, len(upright))
-    turned = upright @ np.swapaxes(planar_rotation(angles), 1, 2) + rng.normal(size=(len(upright), 1, 2))
+    turned = upright @ np.swapaxes(planar_rotation(angles), 1, 2) + rng.normal(
+        size=(len(upright), 1, 2)
+    )
     rows, models = [], {}
     for name, images in (("upright", upright), ("turned and shifted", turned)):
-        for kind, options in (("invariant", {}), ("small turns only", dict(max_rotation=np.deg2rad(20), n_starts=5)),
-                              ("no invariance", dict(rotation=False, translation=False))):
-            model = PointSetClustering(len(classes), n_init=2 if run.quick else 4, random_state=run.seed,
-                                       show_progress=False, **options).fit(images)
+        for kind, options in (
+            ("invariant", {}),
+            ("small turns only", dict(max_rotation=np.deg2rad(20), n_starts=5)),
+            ("no invariance", dict(rotation=False, translation=False)),
+        ):
+            model = PointSetClustering(
+                len(classes),
+                n_init=2 if run.quick else 4,
+                random_state=run.seed,
+                show_progress=False,
+                **options,
+            ).fit(images)
             models[name, kind] = model
-            rows.append([name, kind, adjusted_rand_score(labels, model.labels_), model.energy_ / len(images)])
-    run.table(f"Digits 0 to 4 as point sets, {per_class} of each", ["images", "distance", "ARI", "energy an image"], rows)
+            rows.append(
+                [
+                    name,
+                    kind,
+                    adjusted_rand_score(labels, model.labels_),
+                    model.energy_ / len(images),
+                ]
+            )
+    run.table(
+        f"Digits 0 to 4 as point sets, {per_class} of each",
+        ["images", "distance", "ARI", "energy an image"],
+        rows,
+    )
     run.value("digits", {f"{name}: {kind}": ari for name, kind, ari, _ in rows})
     model = models["turned and shifted", "invariant"]
-    nearest = upright[model.distances_.argmin(0)]         # the best member of each cluster, before it was turned
-    turns = np.array([point_set_distance(points, centre, method="hard").rotation
-                      for points, centre in zip(nearest, model.cluster_centers_)])
-    run.figure("pointsets_digits.png", plot_centres(model, rotations=turns)[0].figure,
-               "Digits turned and shifted at random, clustered with the invariant distance: centres and aligned members, "
-               "each panel turned upright for the eye")
+    nearest = upright[
+        model.distances_.argmin(0)
+    ]  # the best member of each cluster, before it was turned
+    turns = np.array(
+        [
+            point_set_distance(points, centre, method="hard").rotation
+            for points, centre in zip(nearest, model.cluster_centers_)
+        ]
+    )
+    run.figure(
+        "pointsets_digits.png",
+        plot_centres(model, rotations=turns)[0].figure,
+        "Digits turned and shifted at random, clustered with the invariant distance: centres and aligned members, "
+        "each panel turned upright for the eye",
+    )

@@ -30,15 +30,23 @@ class PointSetImages:
         return float(np.sqrt(np.pi / 2) * self.line)
 
 
-def make_point_sets(n_centres: int = 4, images_per_centre: int = 4, n_points: int = 15, sigma: float = 0.02,
-                    arc: float = 54.0, random_state=None) -> PointSetImages:
+def make_point_sets(
+    n_centres: int = 4,
+    images_per_centre: int = 4,
+    n_points: int = 15,
+    sigma: float = 0.02,
+    arc: float = 54.0,
+    random_state=None,
+) -> PointSetImages:
     """Centres uniform in a unit square; images turned within `arc` degrees, shifted, noisy, in random point order."""
     rng = np.random.default_rng(random_state)
     centres = rng.random((n_centres, 1, 2)) + rng.uniform(-0.5, 0.5, (n_centres, n_points, 2))
     labels = np.repeat(np.arange(n_centres), images_per_centre)
     rng.shuffle(labels)
     angle = np.deg2rad(rng.uniform(-arc / 2, arc / 2, len(labels)))
-    turned = centres[labels] @ np.swapaxes(planar_rotation(angle), 1, 2) + rng.random((len(labels), 1, 2))
+    turned = centres[labels] @ np.swapaxes(planar_rotation(angle), 1, 2) + rng.random(
+        (len(labels), 1, 2)
+    )
     noisy = turned + sigma * rng.normal(size=turned.shape)
     return PointSetImages(_shuffle_points(noisy, rng), labels, centres, sigma)
 
@@ -58,6 +66,11 @@ def centre_errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
     match = point_set_distance(truth, found, method="hard")
     true, own = linear_sum_assignment(match.distance)
-    moved = np.einsum("ade,ake->akd", match.rotation[true, own], found[own]) + match.shift[true, own][:, None]
+    moved = (
+        np.einsum("ade,ake->akd", match.rotation[true, own], found[own])
+        + match.shift[true, own][:, None]
+    )
     partner = match.partner[true, own]
-    return np.linalg.norm(truth[true] - np.take_along_axis(moved, partner[:, :, None], axis=1), axis=2).sum(1)
+    return np.linalg.norm(
+        truth[true] - np.take_along_axis(moved, partner[:, :, None], axis=1), axis=2
+    ).sum(1)

@@ -31,23 +31,39 @@ class Clustering:
         return float(self.distance.min(1).sum())
 
 
-def match_all(images: PointSets, centres: PointSets, motions: Motions, n_starts: int, n_refine: int) -> Clustering:
+def match_all(
+    images: PointSets, centres: PointSets, motions: Motions, n_starts: int, n_refine: int
+) -> Clustering:
     """All images against all centres from many starts."""
     image, centre = np.indices((len(images), len(centres))).reshape(2, -1)
     found = match_pairs(images, centres, image, centre, motions, "hard", n_starts, n_refine)[:5]
-    return Clustering(centres, *(part.reshape(len(images), len(centres), *part.shape[1:]) for part in found))
+    return Clustering(
+        centres, *(part.reshape(len(images), len(centres), *part.shape[1:]) for part in found)
+    )
 
 
-def rematch(images: PointSets, centres: PointSets, motions: Motions, before: Clustering) -> Clustering:
+def rematch(
+    images: PointSets, centres: PointSets, motions: Motions, before: Clustering
+) -> Clustering:
     """All images against moved centres, each pair from where it was."""
     n, m, dims = len(images), len(centres), images.dims
     image, centre = np.indices((n, m)).reshape(2, -1)
-    pairs = Pairs(images, centres, image, centre, before.rotation.reshape(-1, 1, dims, dims), before.scale, motions)
+    pairs = Pairs(
+        images,
+        centres,
+        image,
+        centre,
+        before.rotation.reshape(-1, 1, dims, dims),
+        before.scale,
+        motions,
+    )
     found = hard_match(pairs, before.shift.reshape(-1, 1, dims), before.scale.reshape(-1, 1))
     return Clustering(centres, *(part.reshape(n, m, *part.shape[1:]) for part in found))
 
 
-def aligned(images: PointSets, found: Clustering, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def aligned(
+    images: PointSets, found: Clustering, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Each image's points (I, J, D) in the frame of its centre, R'(X - t) / s, and their partners (I, J)."""
     index = np.arange(len(images)), labels
     moved = images.points - found.shift[index][:, None]
@@ -64,8 +80,10 @@ def mean_centres(images: PointSets, found: Clustering, labels: np.ndarray) -> Po
     np.add.at(total, where, weight)
     np.add.at(pull, where, weight[:, None] * points[image, j])
     known = total[:, :, None] > 0
-    return PointSets(np.where(known, pull / np.where(known, total[:, :, None], 1.0), found.centres.points),
-                     found.centres.sizes)
+    return PointSets(
+        np.where(known, pull / np.where(known, total[:, :, None], 1.0), found.centres.points),
+        found.centres.sizes,
+    )
 
 
 def fill_empty(images: PointSets, centres: PointSets, found: Clustering) -> PointSets:
@@ -82,13 +100,21 @@ def fill_empty(images: PointSets, centres: PointSets, found: Clustering) -> Poin
     return PointSets(points, sizes)
 
 
-def finish(images: PointSets, centres: PointSets, motions: Motions, n_starts: int, n_refine: int,
-           max_iter: int = 50) -> Clustering:
+def finish(
+    images: PointSets,
+    centres: PointSets,
+    motions: Motions,
+    n_starts: int,
+    n_refine: int,
+    max_iter: int = 50,
+) -> Clustering:
     """Alternate nearest centre and mean of aligned members until the energy stands still; it never rises."""
     found = match_all(images, centres, motions, n_starts, n_refine)
     for _ in range(max_iter):
         if len(np.unique(found.labels)) < len(centres):
-            found = match_all(images, fill_empty(images, centres, found), motions, n_starts, n_refine)
+            found = match_all(
+                images, fill_empty(images, centres, found), motions, n_starts, n_refine
+            )
         centres = mean_centres(images, found, found.labels)
         better = rematch(images, centres, motions, found)
         if better.energy >= found.energy * (1 - 1e-9):

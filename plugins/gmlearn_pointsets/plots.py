@@ -29,18 +29,44 @@ def plot_centres(model, ax=None, max_columns: int = 5, rotations=None):
         if axes is None:
             columns = min(max_columns, n_clusters)
             rows = -(-n_clusters // columns)
-            _, axes = plt.subplots(rows, columns, figsize=(2.1 * columns, 2.2 * rows), squeeze=False, sharex=True, sharey=True)
+            _, axes = plt.subplots(
+                rows,
+                columns,
+                figsize=(2.1 * columns, 2.2 * rows),
+                squeeze=False,
+                sharex=True,
+                sharey=True,
+            )
         axes = np.ravel(axes)
         if len(axes) < n_clusters:
             raise ValueError(f"ax: expected at least {n_clusters}, one a cluster, got {len(axes)}")
         for a, (ax, centre) in enumerate(zip(axes, model.cluster_centers_)):
             turn = np.eye(centre.shape[1]) if rotations is None else rotations[a]
             centre = centre @ turn.T
-            members = [points @ turn.T for points, label in zip(model.aligned_, model.labels_) if label == a]
+            members = [
+                points @ turn.T
+                for points, label in zip(model.aligned_, model.labels_)
+                if label == a
+            ]
             colour = gm.plot.PALETTE[a % 6]
             for points in members:
-                ax.plot(points[:, 0], points[:, 1], ".", color=colour, alpha=0.5, markersize=5, markeredgewidth=0)
-            ax.plot(centre[:, 0], centre[:, 1], "o", color="black", markersize=3.5, markerfacecolor="none")
+                ax.plot(
+                    points[:, 0],
+                    points[:, 1],
+                    ".",
+                    color=colour,
+                    alpha=0.5,
+                    markersize=5,
+                    markeredgewidth=0,
+                )
+            ax.plot(
+                centre[:, 0],
+                centre[:, 1],
+                "o",
+                color="black",
+                markersize=3.5,
+                markerfacecolor="none",
+            )
             ax.set_title(f"{a}: {len(members)} image{'s' * (len(members) != 1)}")
             ax.set(aspect="equal", xticks=[], yticks=[])
             ax.spines[:].set_visible(False)

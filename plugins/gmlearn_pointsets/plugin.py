@@ -26,5 +26,10 @@ def gmlearn_experiments():
 
         function(run)
 
-    return [gm.Experiment(name="pointsets", function=pointsets,
-                          summary="Cluster point sets with a matching distance: Gold et al.'s experiments, and digits")]
+    return [
+        gm.Experiment(
+            name="pointsets",
+            function=pointsets,
+            summary="Cluster point sets with a matching distance: Gold et al.'s experiments, and digits",
+        )
+    ]

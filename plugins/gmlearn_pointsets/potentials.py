@@ -30,8 +30,10 @@ class Assignment(gm.Block):
         short = np.flatnonzero(self.states.max(axis=1, initial=0) < self.arity)
         if short.size:
             clique = int(short[0])
-            raise ValueError(f"Assignment.variables: clique {clique} has {self.arity} variables but only "
-                             f"{int(self.states[clique].max(initial=0))} labels, too few for all to differ")
+            raise ValueError(
+                f"Assignment.variables: clique {clique} has {self.arity} variables but only "
+                f"{int(self.states[clique].max(initial=0))} labels, too few for all to differ"
+            )
 
     def energy(self, x: np.ndarray, w) -> np.ndarray:
         """0 or inf (M,) for labels x (M, k)."""

@@ -33,9 +33,13 @@ def fit_rigid(X, Y, match, *, rotation: bool = True, translation: bool = True, s
     """
     X, Y, match = gm.check_array("X", X), gm.check_array("Y", Y), gm.check_array("match", match)
     if X.shape[-1] != Y.shape[-1] or X.shape[-1] not in (2, 3):
-        raise ValueError(f"X, Y: expected points of one dimension, 2 or 3, got {X.shape[-1]} and {Y.shape[-1]}")
+        raise ValueError(
+            f"X, Y: expected points of one dimension, 2 or 3, got {X.shape[-1]} and {Y.shape[-1]}"
+        )
     if match.shape[-2:] != (X.shape[-2], Y.shape[-2]):
-        raise ValueError(f"match: expected its last axes to be {(X.shape[-2], Y.shape[-2])}, got {match.shape[-2:]}")
+        raise ValueError(
+            f"match: expected its last axes to be {(X.shape[-2], Y.shape[-2])}, got {match.shape[-2:]}"
+        )
     if not (match >= 0).all() or not (match.sum((-2, -1)) > 0).all():
         raise ValueError("match: expected non-negative weights with a positive sum in every pair")
     total = match.sum((-2, -1))[..., None]
@@ -43,19 +47,29 @@ def fit_rigid(X, Y, match, *, rotation: bool = True, translation: bool = True, s
     y_mean = (match.sum(-2)[..., None] * Y).sum(-2) / total * translation
     x, y = X - x_mean[..., None, :], Y - y_mean[..., None, :]
     covariance = np.swapaxes(x, -1, -2) @ match @ y
-    R = rotation_of(covariance) if rotation else np.broadcast_to(np.eye(X.shape[-1]), covariance.shape).copy()
+    R = (
+        rotation_of(covariance)
+        if rotation
+        else np.broadcast_to(np.eye(X.shape[-1]), covariance.shape).copy()
+    )
     s = np.ones(covariance.shape[:-2])
     if scale:
         spread = (match.sum(-2) * (y**2).sum(-1)).sum(-1)
-        s = np.maximum((R * covariance).sum((-2, -1)) / np.where(spread > 0, spread, 1.0), SMALLEST_SCALE)
+        s = np.maximum(
+            (R * covariance).sum((-2, -1)) / np.where(spread > 0, spread, 1.0), SMALLEST_SCALE
+        )
     return R, x_mean - s[..., None] * (R @ y_mean[..., None])[..., 0], s
 
 
 def rotation_of(covariance: np.ndarray) -> np.ndarray:
     """The proper rotation with the largest tr(R' C), for C (..., D, D) with D = 2 or 3."""
     if covariance.shape[-1] == 2:
-        return planar_rotation(np.arctan2(covariance[..., 1, 0] - covariance[..., 0, 1],
-                                          covariance[..., 0, 0] + covariance[..., 1, 1]))
+        return planar_rotation(
+            np.arctan2(
+                covariance[..., 1, 0] - covariance[..., 0, 1],
+                covariance[..., 0, 0] + covariance[..., 1, 1],
+            )
+        )
     left, _, right = np.linalg.svd(covariance)
     left[..., :, -1] *= np.linalg.det(left @ right)[..., None]
     return left @ right
@@ -88,11 +102,15 @@ def start_rotations(dims: int, n_starts: int, max_rotation: float | None = None)
     the search is not exhaustive. With a limit (radians): turns up to it, to be used without principal axes.
     """
     if dims == 2 and max_rotation is not None:
-        return planar_rotation(np.linspace(-max_rotation, max_rotation, n_starts + 1 - n_starts % 2))
+        return planar_rotation(
+            np.linspace(-max_rotation, max_rotation, n_starts + 1 - n_starts % 2)
+        )
     if dims == 2:
         n_starts += n_starts % 2
         return planar_rotation(2 * np.pi * np.arange(n_starts) / n_starts)
     from scipy.spatial.transform import Rotation
 
     group = Rotation.create_group("O" if n_starts <= 24 else "I")
-    return group.as_matrix()[group.magnitude() <= (np.inf if max_rotation is None else max_rotation)]
+    return group.as_matrix()[
+        group.magnitude() <= (np.inf if max_rotation is None else max_rotation)
+    ]

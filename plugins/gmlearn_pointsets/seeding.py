@@ -13,14 +13,27 @@ class DistanceRows:
     """Distances from all images to one image, computed when first asked for and kept."""
 
     def __init__(self, images: PointSets, motions: Motions, n_starts: int, n_refine: int):
-        self.images, self.motions, self.n_starts, self.n_refine = images, motions, n_starts, n_refine
+        self.images, self.motions, self.n_starts, self.n_refine = (
+            images,
+            motions,
+            n_starts,
+            n_refine,
+        )
         self._rows: dict[int, np.ndarray] = {}
 
     def __getitem__(self, index: int) -> np.ndarray:
         if index not in self._rows:
             everyone = np.arange(len(self.images))
-            self._rows[index] = match_pairs(self.images, self.images, everyone, np.full(len(everyone), index),
-                                            self.motions, "hard", self.n_starts, self.n_refine)[0]
+            self._rows[index] = match_pairs(
+                self.images,
+                self.images,
+                everyone,
+                np.full(len(everyone), index),
+                self.motions,
+                "hard",
+                self.n_starts,
+                self.n_refine,
+            )[0]
         return self._rows[index]
 
 

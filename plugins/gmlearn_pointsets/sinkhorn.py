@@ -30,7 +30,9 @@ class SoftAssignment:
     converged: np.ndarray
 
 
-def slack_targets(n_rows: int, n_cols: int, outlier_cost: float | None) -> tuple[np.ndarray, np.ndarray]:
+def slack_targets(
+    n_rows: int, n_cols: int, outlier_cost: float | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Sums asked of the rows and columns of the cost with one slack row and one slack column appended.
 
     A price for outliers makes both slacks free (-1). Without one every point of the smaller set is matched and the
@@ -47,13 +49,15 @@ def slack_targets(n_rows: int, n_cols: int, outlier_cost: float | None) -> tuple
     return np.array(rows), np.array(cols)
 
 
-def _with_slack(cost: np.ndarray, n_rows: int, n_cols: int, outlier_cost: float | None) -> np.ndarray:
+def _with_slack(
+    cost: np.ndarray, n_rows: int, n_cols: int, outlier_cost: float | None
+) -> np.ndarray:
     """`cost` (B, J, K) in the corner of a (B, n_rows, n_cols) array whose slack entries cost `outlier_cost`."""
     batch, rows, cols = cost.shape
     extended = np.full((batch, n_rows, n_cols), 0.0 if outlier_cost is None else outlier_cost)
     extended[:, :rows, :cols] = cost
     if n_rows > rows and n_cols > cols:
-        extended[:, -1, -1] = np.inf          # slack never meets slack
+        extended[:, -1, -1] = np.inf  # slack never meets slack
     return extended
 
 
@@ -73,7 +77,9 @@ def hard_assignment(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     cost = gm.check_array("cost", cost, ndim=3, allow_inf=True)
     column, row_dual, col_dual, feasible = assign(cost)
     if not feasible.all():
-        raise ValueError(f"cost: matrix {int(np.argmin(feasible))} of the batch forbids (by inf) every complete matching")
+        raise ValueError(
+            f"cost: matrix {int(np.argmin(feasible))} of the batch forbids (by inf) every complete matching"
+        )
     return column, row_dual, col_dual
 
 
@@ -104,7 +110,9 @@ def _square(cost: np.ndarray, outlier_cost: float | None) -> np.ndarray:
     batch, rows, cols = cost.shape
     size = rows + cols if outlier_cost is not None else max(rows, cols)
     square = np.zeros((batch, size, size))
-    square[:, :rows, cols:] = square[:, rows:, :cols] = 0.0 if outlier_cost is None else outlier_cost
+    square[:, :rows, cols:] = square[:, rows:, :cols] = (
+        0.0 if outlier_cost is None else outlier_cost
+    )
     square[:, :rows, :cols] = cost
     return square
 
@@ -127,12 +135,24 @@ def _zero_temperature(cost: np.ndarray, outlier_cost: float | None) -> SoftAssig
     plan = np.zeros(square.shape)
     np.put_along_axis(plan, column[:, :, None], 1.0, axis=2)
     value = np.take_along_axis(square, column[:, :, None], 2).sum((1, 2))
-    return SoftAssignment(plan[:, :rows, :cols].copy(), value, row_dual[:, :rows].copy(), col_dual[:, :cols].copy(),
-                          np.zeros(batch, np.int64), np.ones(batch, np.bool_))
+    return SoftAssignment(
+        plan[:, :rows, :cols].copy(),
+        value,
+        row_dual[:, :rows].copy(),
+        col_dual[:, :cols].copy(),
+        np.zeros(batch, np.int64),
+        np.ones(batch, np.bool_),
+    )
 
 
-def softassign(cost, temperature: float, *, outlier_cost: float | None = None, tol: float = 1e-9,
-               max_iter: int = 200) -> SoftAssignment:
+def softassign(
+    cost,
+    temperature: float,
+    *,
+    outlier_cost: float | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 200,
+) -> SoftAssignment:
     r"""Minimise cost plus entropy over doubly stochastic matrices.
 
     .. math:: F_T(c) = \min_m \sum_{jk} m_{jk} c_{jk} + T \sum_{jk} m_{jk} (\log m_{jk} - 1) + T \max(J, K)
@@ -170,7 +190,9 @@ def softassign(cost, temperature: float, *, outlier_cost: float | None = None, t
     """
     cost = gm.check_array("cost", cost)
     if cost.ndim < 2 or 0 in cost.shape[-2:]:
-        raise ValueError(f"cost: expected a matrix (J, K) or a batch (..., J, K) with J, K >= 1, got shape {cost.shape}")
+        raise ValueError(
+            f"cost: expected a matrix (J, K) or a batch (..., J, K) with J, K >= 1, got shape {cost.shape}"
+        )
     temperature = float(gm.check_number("temperature", temperature, low=0.0))
     if outlier_cost is not None:
         outlier_cost = float(gm.check_number("outlier_cost", outlier_cost, low=0.0))
@@ -179,9 +201,24 @@ def softassign(cost, temperature: float, *, outlier_cost: float | None = None, t
     lead = cost.shape[:-2]
     batch = cost.reshape(-1, *cost.shape[-2:])
     limit = _zero_temperature(batch, outlier_cost)
-    result = limit if temperature == 0 else _positive_temperature(batch, limit, temperature, outlier_cost, tol, max_iter)
-    return SoftAssignment(*(part.reshape(lead + part.shape[1:]) for part in (
-        result.plan, result.value, result.row_dual, result.col_dual, result.n_iter, result.converged)))
+    result = (
+        limit
+        if temperature == 0
+        else _positive_temperature(batch, limit, temperature, outlier_cost, tol, max_iter)
+    )
+    return SoftAssignment(
+        *(
+            part.reshape(lead + part.shape[1:])
+            for part in (
+                result.plan,
+                result.value,
+                result.row_dual,
+                result.col_dual,
+                result.n_iter,
+                result.converged,
+            )
+        )
+    )
 
 
 def _positive_temperature(cost, limit, temperature, outlier_cost, tol, max_iter) -> SoftAssignment:
@@ -194,21 +231,44 @@ def _positive_temperature(cost, limit, temperature, outlier_cost, tol, max_iter)
     row_dual, col_dual = np.zeros((batch, len(row_target))), np.zeros((batch, len(col_target)))
     row_dual[:, :rows], col_dual[:, :cols] = limit.row_dual, limit.col_dual
     plan, sweeps = np.empty(extended.shape), np.zeros(batch, np.int64)
-    softassign_batch(extended, 1.0 / temperature, row_dual, col_dual, row_target, col_target, plan, sweeps, tol, max_iter)
+    softassign_batch(
+        extended,
+        1.0 / temperature,
+        row_dual,
+        col_dual,
+        row_target,
+        col_target,
+        plan,
+        sweeps,
+        tol,
+        max_iter,
+    )
     for step in range(max_iter):
-        left = np.flatnonzero((sweeps >= max_iter) & (_violation(plan, row_target, col_target) > tol))
+        left = np.flatnonzero(
+            (sweeps >= max_iter) & (_violation(plan, row_target, col_target) > tol)
+        )
         if not len(left):
             break
-        col_dual[left] = _newton_step(plan[left], col_dual[left], row_target, col_target, temperature)
+        col_dual[left] = _newton_step(
+            plan[left], col_dual[left], row_target, col_target, temperature
+        )
         row_dual[left] = _row_duals(extended[left], col_dual[left], row_target, temperature)
-        plan[left] = np.exp((row_dual[left, :, None] + col_dual[left, None, :] - extended[left]) / temperature)
+        plan[left] = np.exp(
+            (row_dual[left, :, None] + col_dual[left, None, :] - extended[left]) / temperature
+        )
         sweeps[left] = max_iter + step + 1
     # sum m c + T sum m log m = sum m (f + g), row by row and column by column
     value = (plan.sum(2) * row_dual).sum(1) + (plan.sum(1) * col_dual).sum(1)
     value += temperature * (max(rows, cols) - plan.sum((1, 2)))
     converged = _violation(plan, row_target, col_target) <= tol
-    return SoftAssignment(plan[:, :rows, :cols].copy(), value, row_dual[:, :rows].copy(), col_dual[:, :cols].copy(),
-                          sweeps, converged)
+    return SoftAssignment(
+        plan[:, :rows, :cols].copy(),
+        value,
+        row_dual[:, :rows].copy(),
+        col_dual[:, :cols].copy(),
+        sweeps,
+        converged,
+    )
 
 
 def _violation(plan, row_target, col_target) -> np.ndarray:
@@ -231,7 +291,11 @@ def _newton_step(plan, col_dual, row_target, col_target, temperature) -> np.ndar
     Its Hessian is the Laplacian of a graph on the columns with weights sum_j m_jk m_jl / a_j. The diagonal is taken as
     the sum of the weights, never as a difference, or it would be lost when the plan is nearly a permutation.
     """
-    fixed_rows, free_row, wanted = plan[:, row_target > 0], plan[:, row_target < 0].sum(1), col_target > 0
+    fixed_rows, free_row, wanted = (
+        plan[:, row_target > 0],
+        plan[:, row_target < 0].sum(1),
+        col_target > 0,
+    )
     fixed_rows = fixed_rows * (row_target[row_target > 0] / fixed_rows.sum(2))[:, :, None]
     weights = np.einsum("bjk,bjl->bkl", fixed_rows / row_target[row_target > 0, None], fixed_rows)
     diagonal = np.arange(len(col_target))
@@ -240,10 +304,14 @@ def _newton_step(plan, col_dual, row_target, col_target, temperature) -> np.ndar
     # the tiny extra keeps groups of columns that nothing connects to the others from dividing by zero
     hessian[:, diagonal, diagonal] = (weights.sum(2) + free_row) * (1 + 1e-14) + 1e-18
     if wanted.all():
-        wanted = wanted & (diagonal < len(diagonal) - 1)          # duals are free up to a constant: hold the last
+        wanted = wanted & (
+            diagonal < len(diagonal) - 1
+        )  # duals are free up to a constant: hold the last
     gradient = np.where(col_target > 0, col_target, 0.0) - fixed_rows.sum(1) - free_row
     step = np.linalg.solve(hessian[:, wanted][:, :, wanted], gradient[:, wanted, None])[:, :, 0]
-    step *= np.minimum(1.0, 2.0 / np.abs(step).max(1))[:, None]   # in units of T; larger steps can overshoot
+    step *= np.minimum(1.0, 2.0 / np.abs(step).max(1))[
+        :, None
+    ]  # in units of T; larger steps can overshoot
     moved = col_dual.copy()
     moved[:, wanted] += temperature * step
     return moved

@@ -42,10 +42,12 @@ class SoftassignSolver(gm.SlaveSolver):
 
         _, value = self.minimise(block, theta, w)
         cliques, arity, size = theta.shape
-        square = np.zeros((cliques, size, size))      # labels that nobody takes go to rows that cost nothing
+        square = np.zeros(
+            (cliques, size, size)
+        )  # labels that nobody takes go to rows that cost nothing
         square[:, :arity] = theta
         column, row_dual, col_dual, feasible = assign(square)
-        extra = np.zeros(square.shape)                # where no match is possible the value is inf already
+        extra = np.zeros(square.shape)  # where no match is possible the value is inf already
         extra_costs_batch(square, row_dual, col_dual, np.argsort(column, axis=1), feasible, extra)
         return value[:, None, None] + extra[:, :arity]
 
@@ -67,7 +69,9 @@ class SoftassignSolver(gm.SlaveSolver):
         """Square, rectangular and mixed cliques."""
         made = []
         for shape, states in (((4, 3), [3] * 6), ((3, 2), [4] * 5), ((5, 3), [3, 4, 5, 3, 4, 5])):
-            variables = np.array([rng.permutation(len(states))[:shape[1]] for _ in range(shape[0])])
+            variables = np.array(
+                [rng.permutation(len(states))[: shape[1]] for _ in range(shape[0])]
+            )
             made.append((Assignment(variables).bind(np.array(states)), {}))
         return made
 

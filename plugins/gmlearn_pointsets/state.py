@@ -30,7 +30,9 @@ class Motions:
         return np.array([self.rotation, self.translation, self.scale])
 
 
-def checked_motions(rotation, translation, scale, outlier_cost, max_rotation, unit: float = 1.0) -> Motions:
+def checked_motions(
+    rotation, translation, scale, outlier_cost, max_rotation, unit: float = 1.0
+) -> Motions:
     """`Motions` from a user's arguments, for points measured in `unit`; `outlier_cost` None is infinite."""
     price = np.inf
     if outlier_cost is not None:
@@ -60,7 +62,13 @@ class MatchState:
     free_energy (I, A), pull (I, A, K, D) and pull_weight (I, A, K), from which centres are updated. Memory O(I A (J + K D)).
     """
 
-    def __init__(self, images: PointSets, centres: PointSets, motions: Motions, scale: np.ndarray | None = None):
+    def __init__(
+        self,
+        images: PointSets,
+        centres: PointSets,
+        motions: Motions,
+        scale: np.ndarray | None = None,
+    ):
         pairs = len(images), len(centres)
         n, m, dims = images.points.shape[1], centres.points.shape[1], images.dims
         self.images, self.sizes, self.motions = images, centres.sizes, motions
@@ -71,12 +79,37 @@ class MatchState:
         self.distance, self.free_energy = np.full(pairs, np.inf), np.full(pairs, np.inf)
         self.pull, self.pull_weight = np.zeros((*pairs, m, dims)), np.zeros((*pairs, m))
 
-    def sweep(self, centres: np.ndarray, image: np.ndarray, centre: np.ndarray, beta: np.ndarray, tol: float,
-              max_iter: int) -> int:
+    def sweep(
+        self,
+        centres: np.ndarray,
+        image: np.ndarray,
+        centre: np.ndarray,
+        beta: np.ndarray,
+        tol: float,
+        max_iter: int,
+    ) -> int:
         """One soft match and one closed-form motion for the given pairs; returns the Sinkhorn sweeps done."""
         from ._batch_numba import soft_sweep
 
-        return soft_sweep(self.images.points, self.images.sizes, centres, self.sizes, image, centre, beta,
-                          self.motions.outlier_cost, self.motions.free, self.rotation, self.shift, self.scale,
-                          self.row_dual, self.col_dual, self.distance, self.free_energy, self.pull, self.pull_weight,
-                          tol, max_iter)
+        return soft_sweep(
+            self.images.points,
+            self.images.sizes,
+            centres,
+            self.sizes,
+            image,
+            centre,
+            beta,
+            self.motions.outlier_cost,
+            self.motions.free,
+            self.rotation,
+            self.shift,
+            self.scale,
+            self.row_dual,
+            self.col_dual,
+            self.distance,
+            self.free_energy,
+            self.pull,
+            self.pull_weight,
+            tol,
+            max_iter,
+        )

@@ -9,7 +9,9 @@ import numpy as np
 import gmlearn as gm
 
 
-def agrees(disparity: np.ndarray, other: np.ndarray, sign: int = -1, tolerance: float = 1.0) -> np.ndarray:
+def agrees(
+    disparity: np.ndarray, other: np.ndarray, sign: int = -1, tolerance: float = 1.0
+) -> np.ndarray:
     """bool (H, W): does the match of a pixel point back to it, within `tolerance` pixels?
 
     sign = -1 for a left map (its match lies at x - d in the right map), +1 for a right map. Unknown (NaN) never agrees.
@@ -42,13 +44,19 @@ def check_and_fill(disparity: Any, disparity_right: Any, tolerance: float = 1.0)
     position = np.arange(width)
     before = np.maximum.accumulate(np.where(good, position, -1), axis=1)
     after = np.minimum.accumulate(np.where(good, position, width)[:, ::-1], axis=1)[:, ::-1]
-    from_before = np.where(before >= 0, np.take_along_axis(left, np.maximum(before, 0), axis=1), np.inf)
-    from_after = np.where(after < width, np.take_along_axis(left, np.minimum(after, width - 1), axis=1), np.inf)
+    from_before = np.where(
+        before >= 0, np.take_along_axis(left, np.maximum(before, 0), axis=1), np.inf
+    )
+    from_after = np.where(
+        after < width, np.take_along_axis(left, np.minimum(after, width - 1), axis=1), np.inf
+    )
     guess = np.minimum(from_before, from_after)
     return np.where(good | np.isinf(guess), left, guess)
 
 
-def bad_pixels(disparity: Any, truth: Any, region: Any = None, tolerance: float = 1.0, border: int = 10) -> float:
+def bad_pixels(
+    disparity: Any, truth: Any, region: Any = None, tolerance: float = 1.0, border: int = 10
+) -> float:
     """Share of pixels with an error above `tolerance`, without unknown ones (NaN) and a border; `region` limits it further."""
     disparity = gm.check_array("disparity", disparity, ndim=2)
     truth = gm.check_array("truth", truth, shape=disparity.shape, allow_nan=True)

@@ -37,14 +37,20 @@ def crosses(side: int) -> gm.Subgraphs:
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for y, x in black_cells(side):
         around = [(y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)]
-        groups.setdefault(next(c for c in around if c[0] % 2 == 0 and sum(c) % 4 == 1), []).append((y, x))
+        groups.setdefault(next(c for c in around if c[0] % 2 == 0 and sum(c) % 4 == 1), []).append(
+            (y, x)
+        )
     return gm.Subgraphs([pixels(side, members) for members in groups.values()])
 
 
 def hierarchy(side: int) -> dict[str, gm.Decomposition | str]:
     """Decompositions of a 4-connected grid from small slaves to large ones."""
-    return {"per clique": "per-clique", "rows and columns": "rows-columns", "2 x 2 cells": cells(side),
-            "crosses of cells": crosses(side)}
+    return {
+        "per clique": "per-clique",
+        "rows and columns": "rows-columns",
+        "2 x 2 cells": cells(side),
+        "crosses of cells": crosses(side),
+    }
 
 
 def frustrated_grid(rng: np.random.Generator, side: int) -> gm.CRF:
@@ -60,9 +66,15 @@ def run_decompositions(run: gm.Run) -> None:
     """Bounds on a frustrated grid, then training with the same slaves."""
     bounds, optimum = _bounds(run)
     learnt = _learn(run)
-    rows = [[name, bounds[name].bound[-1], bounds[name].bound[-1] - optimum, *learnt[name]] for name in bounds]
-    run.table(f"The hierarchy (optimum of the MAP problem {optimum:.4f})",
-              ["slaves", "bound", "bound - optimum", "objective", "test error"], rows)
+    rows = [
+        [name, bounds[name].bound[-1], bounds[name].bound[-1] - optimum, *learnt[name]]
+        for name in bounds
+    ]
+    run.table(
+        f"The hierarchy (optimum of the MAP problem {optimum:.4f})",
+        ["slaves", "bound", "bound - optimum", "objective", "test error"],
+        rows,
+    )
     for name, bound, _, objective, error in rows:
         run.value(name, {"bound": bound, "objective": objective, "test error": error})
     run.value("optimum", optimum)
@@ -79,7 +91,9 @@ def _bounds(run: gm.Run) -> tuple[dict, float]:
     rounds = 60 if run.quick else 300
     found = {}
     for name, decomposition in run.progress(list(hierarchy(side).items()), desc="bounds"):
-        found[name] = gm.solve(crf, solver="bcfw", decomposition=decomposition, max_iter=rounds).history
+        found[name] = gm.solve(
+            crf, solver="bcfw", decomposition=decomposition, max_iter=rounds
+        ).history
     return found, optimum.energy
 
 
@@ -95,9 +109,18 @@ def _grids(rng: np.random.Generator, n: int, side: int) -> list[gm.Sample]:
         flat = truth.ravel()
         agree = np.where(flat[edges[:, 0]] == flat[edges[:, 1]], 1.0, -1.0)
         crf = gm.CRF(side * side, 2)
-        crf.add(gm.Unary((flat + 0.9 * rng.normal(size=side * side))[:, None] - 0.5, weight="unary"))
-        crf.add(gm.Potts(edges, features=np.stack([agree + 1.2 * rng.normal(size=len(edges)), np.ones(len(edges))], axis=1),
-                         weight="edge"))
+        crf.add(
+            gm.Unary((flat + 0.9 * rng.normal(size=side * side))[:, None] - 0.5, weight="unary")
+        )
+        crf.add(
+            gm.Potts(
+                edges,
+                features=np.stack(
+                    [agree + 1.2 * rng.normal(size=len(edges)), np.ones(len(edges))], axis=1
+                ),
+                weight="edge",
+            )
+        )
         samples.append(gm.Sample(crf, flat, weight=1.0 / (n * side * side)))
     return samples
 
@@ -109,8 +132,14 @@ def _learn(run: gm.Run) -> dict[str, tuple[float, float]]:
     train, test = _grids(rng, n, side), _grids(rng, 2 * n, side)
     result = {}
     for name, decomposition in run.progress(list(hierarchy(side).items()), desc="training"):
-        model = gm.train(train, decomposition=decomposition, regularizer=gm.L2(1e-3), max_iter=31 if run.quick else 101,
-                         seed=run.seed, tol=1e-6)
+        model = gm.train(
+            train,
+            decomposition=decomposition,
+            regularizer=gm.L2(1e-3),
+            max_iter=31 if run.quick else 101,
+            seed=run.seed,
+            tol=1e-6,
+        )
         result[name] = (model.objective, _test_error(model, test))
     return result
 
@@ -126,14 +155,38 @@ def _plot(run: gm.Run, bounds: dict, optimum: float, rows: list[list]) -> None:
             curves.plot(history.iteration, history.bound, label=name)
         curves.axhline(optimum, color="black", linewidth=0.8, linestyle="--", label="optimum")
         lowest = min(h.bound[-1] for h in bounds.values())
-        curves.set(xlabel="rounds", ylabel="lower bound", title="larger slaves, tighter bounds", xscale="log",
-                   ylim=(lowest - 0.6 * (optimum - lowest) - 1e-3, optimum + 0.1 * (optimum - lowest) + 1e-3))
+        curves.set(
+            xlabel="rounds",
+            ylabel="lower bound",
+            title="larger slaves, tighter bounds",
+            xscale="log",
+            ylim=(
+                lowest - 0.6 * (optimum - lowest) - 1e-3,
+                optimum + 0.1 * (optimum - lowest) + 1e-3,
+            ),
+        )
         curves.legend(loc="center right", bbox_to_anchor=(1.0, 0.58), fontsize=8)
         position = np.arange(len(rows))
-        bars.bar(position - 0.2, [r[3] for r in rows], width=0.4, color=gm.plot.PALETTE[0], label="training objective")
-        bars.bar(position + 0.2, [r[4] for r in rows], width=0.4, color=gm.plot.PALETTE[1], label="test error")
+        bars.bar(
+            position - 0.2,
+            [r[3] for r in rows],
+            width=0.4,
+            color=gm.plot.PALETTE[0],
+            label="training objective",
+        )
+        bars.bar(
+            position + 0.2,
+            [r[4] for r in rows],
+            width=0.4,
+            color=gm.plot.PALETTE[1],
+            label="test error",
+        )
         bars.set_xticks(position, ["\n".join(r[0].rsplit(" ", 1)) for r in rows])
         bars.set_title("learning with the same slaves")
         bars.legend(loc="upper right", ncols=2)
         bars.set_ylim(0, 1.2 * max(r[3] for r in rows))
-    run.figure("decompositions.png", figure, "The hierarchy of relaxations: bound, training objective and test error.")
+    run.figure(
+        "decompositions.png",
+        figure,
+        "The hierarchy of relaxations: bound, training objective and test error.",
+    )

@@ -21,14 +21,21 @@ SIGMA = 25.0
 #: the margin of a wrong pixel, in units of the data costs; a margin of 1 smooths too much (compared on seeds 1 to 3)
 MARGIN = 0.1
 #: levels, shape of V, regularisation: what is tried on grey images
-DESIGNS = ((32, "concave", 1e-6), (32, "monotone", 1e-6), (32, "concave", 1e-4), (64, "concave", 1e-6))
+DESIGNS = (
+    (32, "concave", 1e-6),
+    (32, "monotone", 1e-6),
+    (32, "concave", 1e-4),
+    (64, "concave", 1e-6),
+)
 
 
 def run_denoise(run: gm.Run) -> None:
     """All parts; the grey images only where their folder is given."""
     curves = {"6 labels": _labels(run), "8 levels, sigma 40": _levels(run)}
     if run.data is None:
-        run.note("The grey images are left out: pass --data with a folder denoise/ of 8-bit PNGs and bsd68_crops160.npz.")
+        run.note(
+            "The grey images are left out: pass --data with a folder denoise/ of 8-bit PNGs and bsd68_crops160.npz."
+        )
     else:
         curves["grey, sigma 25"] = _grey(run)
     _plot_potentials(run, curves)
@@ -47,12 +54,18 @@ def _scenes(run: gm.Run, labels: int, sigma: float, n_shapes: int) -> tuple[Imag
 
 def _error(found: Images, truth: Images, labels: int) -> float:
     """Share of wrong labels after rounding to the nearest one."""
-    return float(np.mean([np.mean(np.clip(np.rint(f), 0, labels - 1) != t) for f, t in zip(found, truth)]))
+    return float(
+        np.mean([np.mean(np.clip(np.rint(f), 0, labels - 1) != t) for f, t in zip(found, truth)])
+    )
 
 
 def _filters(sigma: float) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    return {"median 3x3": median_filter, "median 5x5": lambda z: median_filter(z, 5),
-            "total variation": lambda z: total_variation(z, 1.1 * sigma), "non-local means": lambda z: non_local_means(z, sigma)}
+    return {
+        "median 3x3": median_filter,
+        "median 5x5": lambda z: median_filter(z, 5),
+        "total variation": lambda z: total_variation(z, 1.1 * sigma),
+        "non-local means": lambda z: non_local_means(z, sigma),
+    }
 
 
 def _labels(run: gm.Run) -> Denoiser:
@@ -63,7 +76,9 @@ def _labels(run: gm.Run) -> Denoiser:
     rows += [[name, _error([f(z) for z in test], truth, 6)] for name, f in _filters(1.02).items()]
     traces, fitted = {}, {}
     for shape in ("free", "monotone", "concave"):
-        denoiser = Denoiser(np.arange(6), shape=shape, max_iter=25 if run.quick else 80, loss=gm.Hamming(MARGIN))
+        denoiser = Denoiser(
+            np.arange(6), shape=shape, max_iter=25 if run.quick else 80, loss=gm.Hamming(MARGIN)
+        )
         trace = traces[shape] = [(0, rows[0][1])]
 
         def record(passes, weights, history, denoiser=denoiser, trace=trace):
@@ -83,7 +98,9 @@ def _levels(run: gm.Run) -> Denoiser:
     """Eight grey levels on 0..255 at sigma 40, beside the truncated linear V that is best on the training images."""
     clean, noisy, n = _scenes(run, 8, 40.0 * 7 / 255, 6)
     test, truth = noisy[n:], clean[n:]
-    denoiser = Denoiser(np.arange(8), max_iter=25 if run.quick else 100, loss=gm.Hamming(MARGIN)).fit(noisy[:n], clean[:n])
+    denoiser = Denoiser(
+        np.arange(8), max_iter=25 if run.quick else 100, loss=gm.Hamming(MARGIN)
+    ).fit(noisy[:n], clean[:n])
     learnt = _error(denoiser.predict(test), truth, 8)
     hand = Denoiser(np.arange(8), max_iter=0).fit(noisy[:n], clean[:n])
     slopes, cuts = ((0.7, 1.0), (1, 2)) if run.quick else ((0.4, 0.6, 0.8, 1.0, 1.3), (1, 2, 3))
@@ -95,10 +112,19 @@ def _levels(run: gm.Run) -> Denoiser:
     best = min(tried, key=lambda key: tried[key][0])
     hand.potential_ = tried[best][1]
     tuned = _error(hand.predict(test), truth, 8)
-    rows = [["nearest level", _error(test, truth, 8)], *([k, _error([f(z) for z in test], truth, 8)]
-                                                         for k, f in _filters(40.0 * 7 / 255).items())]
-    rows += [[f"{best[0]:g} min(d, {best[1]}), best by hand", tuned], ["learnt V, monotone", learnt]]
-    run.table("Piecewise constant, 8 levels, sigma 40: share of wrong test pixels", ["method", "error"], rows)
+    rows = [
+        ["nearest level", _error(test, truth, 8)],
+        *([k, _error([f(z) for z in test], truth, 8)] for k, f in _filters(40.0 * 7 / 255).items()),
+    ]
+    rows += [
+        [f"{best[0]:g} min(d, {best[1]}), best by hand", tuned],
+        ["learnt V, monotone", learnt],
+    ]
+    run.table(
+        "Piecewise constant, 8 levels, sigma 40: share of wrong test pixels",
+        ["method", "error"],
+        rows,
+    )
     run.value("8 levels: learnt", learnt)
     run.value("8 levels: best truncated linear", tuned)
     return denoiser
@@ -116,16 +142,29 @@ def _grey(run: gm.Run) -> Denoiser:
     test = [t[64:160, 64:160] if run.quick else t for t in test]
     noisy = _with_noise(rng, test)
     as_map = copy.copy(denoiser).set_params(output="map", solver_iter=8)
-    methods = {"noisy": lambda z: z, "median 3x3": median_filter, "total variation": lambda z: total_variation(z, 0.75 * SIGMA),
-               "non-local means": lambda z: non_local_means(z, SIGMA), "learnt V, posterior mean": denoiser.predict,
-               "learnt V, MAP": as_map.predict}
+    methods = {
+        "noisy": lambda z: z,
+        "median 3x3": median_filter,
+        "total variation": lambda z: total_variation(z, 0.75 * SIGMA),
+        "non-local means": lambda z: non_local_means(z, SIGMA),
+        "learnt V, posterior mean": denoiser.predict,
+        "learnt V, MAP": as_map.predict,
+    }
     results = {name: [f(z) for z in run.progress(noisy, desc=name)] for name, f in methods.items()}
     scores = {name: [psnr(f, t) for f, t in zip(found, test)] for name, found in results.items()}
-    run.table(f"Grey images, sigma {SIGMA:g}: PSNR in dB", ["method", *names, "mean"],
-              [[name, *values, float(np.mean(values))] for name, values in scores.items()])
+    run.table(
+        f"Grey images, sigma {SIGMA:g}: PSNR in dB",
+        ["method", *names, "mean"],
+        [[name, *values, float(np.mean(values))] for name, values in scores.items()],
+    )
     for name, values in scores.items():
         run.value(f"grey: {name}", float(np.mean(values)))
-    _plot_grey(run, test[0], {name: found[0] for name, found in results.items()}, {n: s[0] for n, s in scores.items()})
+    _plot_grey(
+        run,
+        test[0],
+        {name: found[0] for name, found in results.items()},
+        {n: s[0] for n, s in scores.items()},
+    )
     return denoiser
 
 
@@ -138,43 +177,69 @@ def _chosen_denoiser(run: gm.Run, rng: np.random.Generator) -> Denoiser:
     no say in it. A quick run takes the first design."""
     crops = np.load(run.path("denoise/bsd68_crops160.npz"))["images"].astype(float)
     side, count, passes = (32, 6, 15) if run.quick else (48, 16, 30)
-    clean = [c[40:40 + side, 40:40 + side] for c in crops[::68 // count][:count]]
+    clean = [c[40 : 40 + side, 40 : 40 + side] for c in crops[:: 68 // count][:count]]
     noisy = _with_noise(rng, clean)
     held_out = [c[32:128, 32:128] for c in crops[2::8]]
     noisy_held_out = _with_noise(rng, held_out)
     rows, fitted = [], []
-    for levels, shape, regularization in run.progress(DESIGNS[:1] if run.quick else DESIGNS, desc="designs"):
-        denoiser = Denoiser(np.linspace(0.0, 255.0, levels), data="quadratic", output="mean", shape=shape, max_iter=passes,
-                            regularization=regularization)
+    for levels, shape, regularization in run.progress(
+        DESIGNS[:1] if run.quick else DESIGNS, desc="designs"
+    ):
+        denoiser = Denoiser(
+            np.linspace(0.0, 255.0, levels),
+            data="quadratic",
+            output="mean",
+            shape=shape,
+            max_iter=passes,
+            regularization=regularization,
+        )
         fitted.append(denoiser.fit(noisy, clean))
         if not run.quick:
-            score = float(np.mean([psnr(denoiser.predict(z), x) for z, x in zip(noisy_held_out, held_out)]))
+            score = float(
+                np.mean([psnr(denoiser.predict(z), x) for z, x in zip(noisy_held_out, held_out)])
+            )
             rows.append([levels, shape, regularization, score])
     if run.quick:
         return fitted[0]
-    run.table(f"Designs compared on {len(held_out)} images that are used for nothing else: PSNR of the posterior mean in dB",
-              ["levels", "shape of V", "regularisation", "PSNR"], rows)
+    run.table(
+        f"Designs compared on {len(held_out)} images that are used for nothing else: PSNR of the posterior mean in dB",
+        ["levels", "shape of V", "regularisation", "PSNR"],
+        rows,
+    )
     best = int(np.argmax([r[-1] for r in rows]))
-    run.value("grey: chosen design", dict(zip(("levels", "shape", "regularisation", "PSNR"), rows[best])))
+    run.value(
+        "grey: chosen design", dict(zip(("levels", "shape", "regularisation", "PSNR"), rows[best]))
+    )
     return fitted[best]
 
 
 # ---------------------------------------------------------------------- pictures
 
 
-def _plot_trace(run: gm.Run, traces: dict, truth: np.ndarray, noisy: np.ndarray, denoiser: Denoiser) -> None:
+def _plot_trace(
+    run: gm.Run, traces: dict, truth: np.ndarray, noisy: np.ndarray, denoiser: Denoiser
+) -> None:
     with matplotlib.rc_context(gm.plot.style()):
         figure, panels = plt.subplots(1, 4, figsize=(12, 3.1), width_ratios=(1.5, 1, 1, 1))
         for shape, trace in traces.items():
             panels[0].plot(*zip(*trace), marker="o", markersize=3, label=shape)
-        panels[0].set(xlabel="passes", ylabel="wrong test pixels", title="test error while V is learnt", ylim=(0, None))
+        panels[0].set(
+            xlabel="passes",
+            ylabel="wrong test pixels",
+            title="test error while V is learnt",
+            ylim=(0, None),
+        )
         panels[0].legend(title="shape of V")
         shown = {"truth": truth, "noisy": noisy, "learnt V, monotone": denoiser.predict(noisy)}
         for panel, (title, image) in zip(panels[1:], shown.items()):
             panel.imshow(image, vmin=0, vmax=5)
             panel.set(title=title, xticks=[], yticks=[])
             panel.grid(False)
-    run.figure("labels.png", figure, "Six labels under noise: test error in the course of learning, and one test image.")
+    run.figure(
+        "labels.png",
+        figure,
+        "Six labels under noise: test error in the course of learning, and one test image.",
+    )
 
 
 def _plot_potentials(run: gm.Run, fitted: dict[str, Denoiser]) -> None:
@@ -183,10 +248,16 @@ def _plot_potentials(run: gm.Run, fitted: dict[str, Denoiser]) -> None:
         for panel, (name, denoiser) in zip(np.atleast_1d(panels), fitted.items()):
             denoiser.plot_potential(panel)
             panel.set_title(name)
-    run.figure("potentials.png", figure, "The learnt V: it rises, then saturates, so that true borders survive.")
+    run.figure(
+        "potentials.png",
+        figure,
+        "The learnt V: it rises, then saturates, so that true borders survive.",
+    )
 
 
-def _plot_grey(run: gm.Run, truth: np.ndarray, found: dict[str, np.ndarray], scores: dict[str, float]) -> None:
+def _plot_grey(
+    run: gm.Run, truth: np.ndarray, found: dict[str, np.ndarray], scores: dict[str, float]
+) -> None:
     with matplotlib.rc_context(gm.plot.style()):
         figure, panels = plt.subplots(1, len(found) + 1, figsize=(2.3 * (len(found) + 1), 2.9))
         titles = ["truth", *(f"{n.removeprefix('learnt V, ')}\n{scores[n]:.2f} dB" for n in found)]

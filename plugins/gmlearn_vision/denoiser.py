@@ -56,9 +56,23 @@ class Denoiser(BaseEstimator):
     True
     """
 
-    def __init__(self, levels: Any = 32, *, data: str = "absolute", shape: str = "monotone", truncation: int | None = None,
-                 connectivity: int = 4, output: str = "map", loss: Any = "hamming", regularization: float = 1e-4,
-                 max_iter: int = 60, solver: str = "trws", solver_iter: int = 50, n_jobs: int = 1, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        levels: Any = 32,
+        *,
+        data: str = "absolute",
+        shape: str = "monotone",
+        truncation: int | None = None,
+        connectivity: int = 4,
+        output: str = "map",
+        loss: Any = "hamming",
+        regularization: float = 1e-4,
+        max_iter: int = 60,
+        solver: str = "trws",
+        solver_iter: int = 50,
+        n_jobs: int = 1,
+        random_state: int = 0,
+    ) -> None:
         self.levels = levels
         self.data = data
         self.shape = shape
@@ -75,7 +89,9 @@ class Denoiser(BaseEstimator):
 
     # ------------------------------------------------------------------ training
 
-    def fit(self, noisy: Any, clean: Any, masks: Any = None, callbacks: Sequence[Any] = ()) -> Denoiser:
+    def fit(
+        self, noisy: Any, clean: Any, masks: Any = None, callbacks: Sequence[Any] = ()
+    ) -> Denoiser:
         """Learn V.
 
         Parameters
@@ -87,23 +103,37 @@ class Denoiser(BaseEstimator):
         noisy, clean = _images("noisy", noisy, allow_nan=True), _images("clean", clean)
         masks = self._masks(noisy, masks)
         if [z.shape for z in noisy] != [x.shape for x in clean]:
-            raise ValueError(f"clean: expected images of the shapes {[z.shape for z in noisy]}, got {[x.shape for x in clean]}")
+            raise ValueError(
+                f"clean: expected images of the shapes {[z.shape for z in noisy]}, got {[x.shape for x in clean]}"
+            )
         self._check_parameters()
         self.levels_ = self._levels(clean)
         residual = np.concatenate([(z - x)[m] for z, x, m in zip(noisy, clean, masks)])
-        self.noise_ = max(float(np.sqrt(np.mean(residual ** 2))) if residual.size else 0.0, 1e-6 * self.spacing_)
+        self.noise_ = max(
+            float(np.sqrt(np.mean(residual**2))) if residual.size else 0.0, 1e-6 * self.spacing_
+        )
         n_pixels = sum(x.size for x in clean)
-        samples = [gm.Sample(self.crf(z, m), self._labels(x).ravel(), weight=1.0 / n_pixels)
-                   for z, x, m in zip(noisy, clean, masks)]
+        samples = [
+            gm.Sample(self.crf(z, m), self._labels(x).ravel(), weight=1.0 / n_pixels)
+            for z, x, m in zip(noisy, clean, masks)
+        ]
         self.model_ = self._train(samples, callbacks)
         self.potential_ = self.model_.weights[POTENTIAL]
         return self
 
     def _train(self, samples: list[gm.Sample], callbacks: Sequence[Any]) -> gm.TrainedModel:
         start = {POTENTIAL: np.minimum(np.arange(len(self.levels_)), self.truncation or np.inf) > 0}
-        return gm.train(samples, self.loss, constraints=DifferenceShape(self.shape, self.truncation), weights=start,
-                        regularizer=gm.L2(self.regularization), max_iter=self.max_iter, n_jobs=self.n_jobs,
-                        seed=self.random_state, callbacks=callbacks)
+        return gm.train(
+            samples,
+            self.loss,
+            constraints=DifferenceShape(self.shape, self.truncation),
+            weights=start,
+            regularizer=gm.L2(self.regularization),
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            seed=self.random_state,
+            callbacks=callbacks,
+        )
 
     def _check_parameters(self) -> None:
         gm.check_choice("data", self.data, ("absolute", "quadratic"))
@@ -114,26 +144,34 @@ class Denoiser(BaseEstimator):
         if self.output == "mean" and self.data != "quadratic":
             raise ValueError(f"data: expected 'quadratic' for output='mean', got {self.data!r}")
         if self.output == "mean" and self.connectivity != 4:
-            raise ValueError(f"connectivity: expected 4 for output='mean', got {self.connectivity!r}")
+            raise ValueError(
+                f"connectivity: expected 4 for output='mean', got {self.connectivity!r}"
+            )
 
     def _levels(self, clean: list[np.ndarray]) -> np.ndarray:
         if np.ndim(self.levels) == 0:
             n = int(gm.check_number("levels", self.levels, low=2, integer=True))
             low, high = min(x.min() for x in clean), max(x.max() for x in clean)
             if low == high:
-                raise ValueError(f"levels: the clean images have the single value {low:g}; give the levels themselves")
+                raise ValueError(
+                    f"levels: the clean images have the single value {low:g}; give the levels themselves"
+                )
             levels = np.linspace(low, high, n)
         else:
             levels = gm.check_array("levels", self.levels, ndim=1)
             steps = np.diff(levels)
             if len(levels) < 2 or (steps <= 0).any() or not np.allclose(steps, steps[0]):
-                raise ValueError(f"levels: expected at least two increasing, evenly spaced numbers, got {levels.tolist()}")
+                raise ValueError(
+                    f"levels: expected at least two increasing, evenly spaced numbers, got {levels.tolist()}"
+                )
         self.spacing_ = float(levels[1] - levels[0])
         return levels
 
     def _labels(self, image: np.ndarray) -> np.ndarray:
         """The nearest level of every pixel."""
-        return np.clip(np.rint((image - self.levels_[0]) / self.spacing_), 0, len(self.levels_) - 1).astype(np.int64)
+        return np.clip(
+            np.rint((image - self.levels_[0]) / self.spacing_), 0, len(self.levels_) - 1
+        ).astype(np.int64)
 
     def _masks(self, noisy: list[np.ndarray], masks: Any) -> list[np.ndarray]:
         seen = [~np.isnan(z) for z in noisy]
@@ -141,7 +179,9 @@ class Denoiser(BaseEstimator):
             return seen
         masks = [masks] if np.ndim(masks[0]) == 1 else list(masks)
         if [np.shape(m) for m in masks] != [z.shape for z in noisy]:
-            raise ValueError(f"masks: expected the shapes {[z.shape for z in noisy]}, got {[np.shape(m) for m in masks]}")
+            raise ValueError(
+                f"masks: expected the shapes {[z.shape for z in noisy]}, got {[np.shape(m) for m in masks]}"
+            )
         return [s & np.asarray(m, bool) for s, m in zip(seen, masks)]
 
     # ------------------------------------------------------------------ the model of one image
@@ -169,21 +209,37 @@ class Denoiser(BaseEstimator):
         check_is_fitted(self, "potential_")
         images = _images("noisy", noisy, allow_nan=True)
         masks = self._masks(images, mask)
-        found = [self._mean(z, m) if self.output == "mean" else self._map(z, m) for z, m in zip(images, masks)]
+        found = [
+            self._mean(z, m) if self.output == "mean" else self._map(z, m)
+            for z, m in zip(images, masks)
+        ]
         return found[0] if np.ndim(noisy[0]) == 1 else found
 
     def _map(self, noisy: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        result = gm.solve(self.crf(noisy, mask), {POTENTIAL: self.potential_}, solver=self.solver, max_iter=self.solver_iter)
+        result = gm.solve(
+            self.crf(noisy, mask),
+            {POTENTIAL: self.potential_},
+            solver=self.solver,
+            max_iter=self.solver_iter,
+        )
         return self.levels_[result.labels].reshape(noisy.shape)
 
     def _mean(self, noisy: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        return posterior_mean(np.where(mask, noisy, 0.0), mask, self.costs(noisy, mask), self.potential_, self.levels_)
+        return posterior_mean(
+            np.where(mask, noisy, 0.0), mask, self.costs(noisy, mask), self.potential_, self.levels_
+        )
 
     def plot_potential(self, ax: Any = None, label: str | None = None) -> Any:
         """V against the difference of grey levels."""
         check_is_fitted(self, "potential_")
         ax = gm.plot.axes(ax, xlabel="difference |a - b|", ylabel="V")
-        ax.plot(np.arange(len(self.potential_)) * self.spacing_, self.potential_, marker="o", markersize=3, label=label)
+        ax.plot(
+            np.arange(len(self.potential_)) * self.spacing_,
+            self.potential_,
+            marker="o",
+            markersize=3,
+            label=label,
+        )
         return ax
 
 
@@ -192,4 +248,7 @@ def _images(name: str, value: Any, allow_nan: bool = False) -> list[np.ndarray]:
     if not len(value):
         raise ValueError(f"{name}: expected an image (H, W) or a list of them, got nothing")
     images = [value] if np.ndim(value[0]) == 1 else list(value)
-    return [gm.check_array(f"{name}[{i}]", image, ndim=2, allow_nan=allow_nan) for i, image in enumerate(images)]
+    return [
+        gm.check_array(f"{name}[{i}]", image, ndim=2, allow_nan=allow_nan)
+        for i, image in enumerate(images)
+    ]

@@ -61,5 +61,7 @@ def contrast_bins(values: Any, thresholds: Any) -> np.ndarray:
     values = gm.check_array("values", values, ndim=1)
     thresholds = gm.check_array("thresholds", thresholds, ndim=1)
     if (np.diff(thresholds) <= 0).any():
-        raise ValueError(f"thresholds: expected strictly increasing numbers, got {thresholds.tolist()}")
+        raise ValueError(
+            f"thresholds: expected strictly increasing numbers, got {thresholds.tolist()}"
+        )
     return np.eye(len(thresholds) + 1)[np.searchsorted(thresholds, values, side="right")]

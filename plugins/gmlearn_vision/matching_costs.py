@@ -11,22 +11,36 @@ import gmlearn as gm
 
 def _pair(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
     """Both images as float (H, W, C)."""
-    left, right = gm.check_array("left", left, ndim=(2, 3)), gm.check_array("right", right, ndim=(2, 3))
+    left, right = (
+        gm.check_array("left", left, ndim=(2, 3)),
+        gm.check_array("right", right, ndim=(2, 3)),
+    )
     if left.shape != right.shape:
-        raise ValueError(f"right: expected the shape {left.shape} of the left image, got {right.shape}")
+        raise ValueError(
+            f"right: expected the shape {left.shape} of the left image, got {right.shape}"
+        )
     return left.reshape(*left.shape[:2], -1), right.reshape(*right.shape[:2], -1)
 
 
-def absolute_differences(left: Any, right: Any, disparities: int, truncation: float = np.inf) -> np.ndarray:
+def absolute_differences(
+    left: Any, right: Any, disparities: int, truncation: float = np.inf
+) -> np.ndarray:
     """min(|I_left(p) - I_right(p - d)|, truncation) for d = 0..disparities-1, mean over channels, (H, W, disparities).
 
     Pixels that would match outside the right image are compared with its border.
     """
     left, right = _pair(left, right)
-    return _volume(left.shape[1], disparities, truncation, lambda columns: np.abs(left - right[:, columns]).mean(axis=2))
+    return _volume(
+        left.shape[1],
+        disparities,
+        truncation,
+        lambda columns: np.abs(left - right[:, columns]).mean(axis=2),
+    )
 
 
-def birchfield_tomasi(left: Any, right: Any, disparities: int, truncation: float = np.inf) -> np.ndarray:
+def birchfield_tomasi(
+    left: Any, right: Any, disparities: int, truncation: float = np.inf
+) -> np.ndarray:
     """The same, insensitive to sampling: the smallest difference between a pixel and the other's half-pixel neighbourhood.
 
     References
@@ -38,8 +52,12 @@ def birchfield_tomasi(left: Any, right: Any, disparities: int, truncation: float
     right_low, right_high = _half_pixel_range(right)
 
     def cost(columns: np.ndarray) -> np.ndarray:
-        one = np.maximum(np.maximum(left - right_high[:, columns], right_low[:, columns] - left), 0.0)
-        other = np.maximum(np.maximum(right[:, columns] - left_high, left_low - right[:, columns]), 0.0)
+        one = np.maximum(
+            np.maximum(left - right_high[:, columns], right_low[:, columns] - left), 0.0
+        )
+        other = np.maximum(
+            np.maximum(right[:, columns] - left_high, left_low - right[:, columns]), 0.0
+        )
         return np.minimum(one, other).mean(axis=2)
 
     return _volume(left.shape[1], disparities, truncation, cost)
@@ -49,7 +67,9 @@ def _half_pixel_range(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest value within half a pixel along the row, by linear interpolation."""
     padded = np.pad(image, ((0, 0), (1, 1), (0, 0)), mode="edge")
     before, after = 0.5 * (image + padded[:, :-2]), 0.5 * (image + padded[:, 2:])
-    return np.minimum(np.minimum(before, after), image), np.maximum(np.maximum(before, after), image)
+    return np.minimum(np.minimum(before, after), image), np.maximum(
+        np.maximum(before, after), image
+    )
 
 
 def _volume(width: int, disparities: int, truncation: float, cost: Any) -> np.ndarray:

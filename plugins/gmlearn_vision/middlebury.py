@@ -11,7 +11,17 @@ import numpy as np
 import gmlearn as gm
 
 #: grey levels per pixel of disparity in the published maps
-SCALES = {"bull": 8, "poster": 8, "sawtooth": 8, "venus": 8, "barn1": 8, "barn2": 8, "tsukuba": 16, "teddy": 4, "cones": 4}
+SCALES = {
+    "bull": 8,
+    "poster": 8,
+    "sawtooth": 8,
+    "venus": 8,
+    "barn1": 8,
+    "barn2": 8,
+    "tsukuba": 16,
+    "teddy": 4,
+    "cones": 4,
+}
 
 
 @dataclass(frozen=True)
@@ -49,12 +59,19 @@ def load_middlebury(folder: Any, scale: float | None = None) -> StereoPair:
         raise FileNotFoundError(f"folder: expected {missing[0]} in {folder}, found nothing there")
     if scale is None:
         if folder.name not in SCALES:
-            raise ValueError(f"scale: not known for {folder.name!r} (known: {', '.join(SCALES)}); give the grey levels per pixel")
+            raise ValueError(
+                f"scale: not known for {folder.name!r} (known: {', '.join(SCALES)}); give the grey levels per pixel"
+            )
         scale = SCALES[folder.name]
     gm.check_number("scale", scale, low=0, strict=True)
     left, right = (read_image(folder / n) for n in ("left.png", "right.png"))
-    return StereoPair(folder.name, left, right, _disparity(folder / "disparity.png", scale),
-                      _disparity(folder / "disparity_right.png", scale))
+    return StereoPair(
+        folder.name,
+        left,
+        right,
+        _disparity(folder / "disparity.png", scale),
+        _disparity(folder / "disparity_right.png", scale),
+    )
 
 
 def _disparity(path: Path, scale: float) -> np.ndarray | None:

@@ -15,13 +15,22 @@ LABELS = 5
 #: beta_max; the learnt beta_l are relative to it
 BETA_MAX = 0.0
 #: optimisers and their settings; the steps are those with the lowest training objective on another draw (seed 5)
-OPTIMISERS: dict[str, dict[str, float]] = {"bcfw": {}, "stochastic": {"step": 2.0, "lambda_step": 0.4}}
+OPTIMISERS: dict[str, dict[str, float]] = {
+    "bcfw": {},
+    "stochastic": {"step": 2.0, "lambda_step": 0.4},
+}
 
 
 def patch_crf(sample: dict) -> gm.CRF:
     """The model of one sample: fixed noisy unary costs, and cliques with the learnt segment "patch" (L, F)."""
     crf = gm.CRF(len(sample["truth"]), LABELS).add_unary(sample["unary"])
-    crf.add("pn_potts", cliques=sample["cliques"], features=sample["features"], beta_max=BETA_MAX, weight="patch")
+    crf.add(
+        "pn_potts",
+        cliques=sample["cliques"],
+        features=sample["features"],
+        beta_max=BETA_MAX,
+        weight="patch",
+    )
     return crf
 
 
@@ -40,7 +49,10 @@ def run_pn_potts(run: gm.Run) -> None:
     n_train, n_test, side = (10, 3, 30) if run.quick else (100, 6, 50)
     data = patch_samples(np.random.default_rng(run.seed), n_train + n_test, side, LABELS)
     crfs, truths = [patch_crf(s) for s in data], [s["truth"] for s in data]
-    samples = [gm.Sample(c, t, weight=1.0 / (n_train * side * side)) for c, t in zip(crfs[:n_train], truths)]
+    samples = [
+        gm.Sample(c, t, weight=1.0 / (n_train * side * side))
+        for c, t in zip(crfs[:n_train], truths)
+    ]
     test = crfs[n_train:], truths[n_train:]
     start = test_error(*test, {"patch": np.zeros((LABELS, data[0]["features"].shape[2]))})
     read = _seconds_to_read(data[:n_train])
@@ -51,14 +63,29 @@ def run_pn_potts(run: gm.Run) -> None:
         models[optimizer], trace = _train(run, samples, test, optimizer)
         traces[optimizer] = [(0, float("nan"), start, 0.0), *trace]
         passes, objective, error, seconds = trace[-1]
-        each = (seconds - trace[0][3]) / (passes - trace[0][0])  # the first pass waits for slaves to be built
-        run.value(optimizer, {"test error": error, "objective": objective, "CPU s a pass": each, "pass / reading": each / read})
-    run.table("Learning Pn-Potts costs", ["optimiser", "passes", "objective", "test error", "CPU s"],
-              [[name, *row] for name, trace in traces.items() for row in trace])
+        each = (seconds - trace[0][3]) / (
+            passes - trace[0][0]
+        )  # the first pass waits for slaves to be built
+        run.value(
+            optimizer,
+            {
+                "test error": error,
+                "objective": objective,
+                "CPU s a pass": each,
+                "pass / reading": each / read,
+            },
+        )
+    run.table(
+        "Learning Pn-Potts costs",
+        ["optimiser", "passes", "objective", "test error", "CPU s"],
+        [[name, *row] for name, trace in traces.items() for row in trace],
+    )
     _plot(run, traces, side, data[n_train], solve(test[0][0], models["bcfw"].weights))
 
 
-def _train(run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str) -> tuple[gm.TrainedModel, list[tuple]]:
+def _train(
+    run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str
+) -> tuple[gm.TrainedModel, list[tuple]]:
     """The model, and rows (passes, objective, test error, CPU seconds without the time for testing)."""
     trace: list[tuple] = []
     clock = {"start": time.process_time(), "left out": 0.0}
@@ -71,8 +98,16 @@ def _train(run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str) -
             trace.append((passes, history.objective[-1], test_error(*test, weights), spent))
         clock["left out"] += time.process_time() - begin
 
-    model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(1e-5), max_iter=last, tol=0.0, seed=run.seed,
-                     callbacks=[record], **OPTIMISERS[optimizer])
+    model = gm.train(
+        samples,
+        optimizer=optimizer,
+        regularizer=gm.L2(1e-5),
+        max_iter=last,
+        tol=0.0,
+        seed=run.seed,
+        callbacks=[record],
+        **OPTIMISERS[optimizer],
+    )
     return model, trace
 
 
@@ -88,7 +123,9 @@ def _seconds_to_read(data: list[dict]) -> float:
     return max(min(times), 1e-9)
 
 
-def _plot(run: gm.Run, traces: dict[str, list[tuple]], side: int, sample: dict, labels: np.ndarray) -> None:
+def _plot(
+    run: gm.Run, traces: dict[str, list[tuple]], side: int, sample: dict, labels: np.ndarray
+) -> None:
     with matplotlib.rc_context(gm.plot.style()):
         figure, panels = plt.subplots(1, 5, figsize=(14.5, 3), width_ratios=(1.3, 1.3, 1, 1, 1))
         for name, trace in traces.items():
@@ -100,9 +137,23 @@ def _plot(run: gm.Run, traces: dict[str, list[tuple]], side: int, sample: dict, 
         panels[1].set(xlabel="passes", title="wrong test pixels", ylim=(0, None))
         panels[1].legend()
         colours = matplotlib.colors.ListedColormap(gm.plot.PALETTE[:LABELS])
-        shown = {"truth": sample["truth"], "unary costs alone": sample["unary"].argmin(axis=1), "with learnt cliques": labels}
+        shown = {
+            "truth": sample["truth"],
+            "unary costs alone": sample["unary"].argmin(axis=1),
+            "with learnt cliques": labels,
+        }
         for panel, (title, image) in zip(panels[2:], shown.items()):
-            panel.imshow(image.reshape(side, side), cmap=colours, vmin=0, vmax=LABELS - 1, interpolation="nearest")
+            panel.imshow(
+                image.reshape(side, side),
+                cmap=colours,
+                vmin=0,
+                vmax=LABELS - 1,
+                interpolation="nearest",
+            )
             panel.set(title=title, xticks=[], yticks=[])
             panel.grid(False)
-    run.figure("pn_potts.png", figure, "Learning high-order cliques: objective, test error, and one test grid.")
+    run.figure(
+        "pn_potts.png",
+        figure,
+        "Learning high-order cliques: objective, test error, and one test grid.",
+    )

@@ -17,7 +17,9 @@ import gmlearn as gm
 STRENGTHS, TRIALS = (0.5, 16.0), 9
 
 
-def posterior_marginals(costs: Any, potential: Any, temperature: float = 1.0, max_iter: int = 20, tol: float = 1e-3) -> np.ndarray:
+def posterior_marginals(
+    costs: Any, potential: Any, temperature: float = 1.0, max_iter: int = 20, tol: float = 1e-3
+) -> np.ndarray:
     r"""Label marginals (H, W, L) of :math:`p(x) \propto \exp(-E(x)/T)` on a 4-connected grid, by loopy belief propagation.
 
     Exact on a single row or column; elsewhere the fixed point of the Bethe approximation.
@@ -37,7 +39,9 @@ def posterior_marginals(costs: Any, potential: Any, temperature: float = 1.0, ma
     labels = costs.shape[2]
     potential = gm.check_array("potential", potential, ndim=(1, 2))
     if potential.shape not in ((labels,), (labels, labels)):
-        raise ValueError(f"potential: expected shape ({labels},) or ({labels}, {labels}), got {potential.shape}")
+        raise ValueError(
+            f"potential: expected shape ({labels},) or ({labels}, {labels}), got {potential.shape}"
+        )
     gm.check_number("temperature", temperature, low=0, strict=True)
     gm.check_number("max_iter", max_iter, low=1, integer=True)
     if potential.ndim == 1:
@@ -47,7 +51,9 @@ def posterior_marginals(costs: Any, potential: Any, temperature: float = 1.0, ma
         raise ValueError("costs: every pixel needs a label of finite cost")
     local = np.exp(-(costs - low) / temperature)
     kernel = np.exp(-(potential - potential.min()) / temperature)
-    across = np.full((2, *costs.swapaxes(0, 1).shape), 1.0 / labels)  # from the left and the right, (W, H, L)
+    across = np.full(
+        (2, *costs.swapaxes(0, 1).shape), 1.0 / labels
+    )  # from the left and the right, (W, H, L)
     down = np.full((2, *costs.shape), 1.0 / labels)  # from above and below, (H, W, L)
     old = np.full(costs.shape, np.inf)
     for _ in range(max_iter):
@@ -63,7 +69,9 @@ def posterior_marginals(costs: Any, potential: Any, temperature: float = 1.0, ma
     return belief
 
 
-def _sweep(local: np.ndarray, forward: np.ndarray, backward: np.ndarray, kernel: np.ndarray) -> None:
+def _sweep(
+    local: np.ndarray, forward: np.ndarray, backward: np.ndarray, kernel: np.ndarray
+) -> None:
     """Messages along the first axis, all lines at once, there and back; (N, lines, L) each, the messages written in place."""
     n = len(local)
     for t in range(1, n):
@@ -74,7 +82,13 @@ def _sweep(local: np.ndarray, forward: np.ndarray, backward: np.ndarray, kernel:
         backward[t] = sent / sent.sum(axis=1, keepdims=True)
 
 
-def posterior_mean(noisy: np.ndarray, mask: np.ndarray, costs: np.ndarray, potential: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def posterior_mean(
+    noisy: np.ndarray,
+    mask: np.ndarray,
+    costs: np.ndarray,
+    potential: np.ndarray,
+    levels: np.ndarray,
+) -> np.ndarray:
     r"""The posterior mean (H, W) with the factor of V that has the least estimated squared error.
 
     Under Gaussian noise the derivative of the posterior mean is the posterior variance over sigma^2, so Stein's unbiased
@@ -95,11 +109,13 @@ def posterior_mean(noisy: np.ndarray, mask: np.ndarray, costs: np.ndarray, poten
         nonlocal best
         marginals = posterior_marginals(costs, np.exp(logarithm) * potential, max_iter=10)
         mean = marginals @ levels
-        variance = np.maximum(marginals @ levels ** 2 - mean ** 2, 0.0)
+        variance = np.maximum(marginals @ levels**2 - mean**2, 0.0)
         value = float(((noisy - mean) ** 2 + 2.0 * variance)[mask].sum())
         if value < best[0]:
             best = (value, mean)
         return value
 
-    minimize_scalar(risk, bounds=np.log(STRENGTHS), method="bounded", options={"maxiter": TRIALS, "xatol": 0.05})
+    minimize_scalar(
+        risk, bounds=np.log(STRENGTHS), method="bounded", options={"maxiter": TRIALS, "xatol": 0.05}
+    )
     return best[1]

@@ -17,7 +17,7 @@ def total_variation(image: np.ndarray, weight: float, max_iter: int = 100) -> np
     p = np.zeros((2, *image.shape))
     for _ in range(max_iter):
         slope = _gradient(_divergence(p) - image / weight)
-        p = (p + 0.25 * slope) / (1.0 + 0.25 * np.sqrt((slope ** 2).sum(axis=0)))
+        p = (p + 0.25 * slope) / (1.0 + 0.25 * np.sqrt((slope**2).sum(axis=0)))
     return image - weight * _divergence(p)
 
 
@@ -34,7 +34,9 @@ def _divergence(p: np.ndarray) -> np.ndarray:
     return d
 
 
-def non_local_means(image: np.ndarray, sigma: float, strength: float = 0.6, patch: int = 5, reach: int = 8) -> np.ndarray:
+def non_local_means(
+    image: np.ndarray, sigma: float, strength: float = 0.6, patch: int = 5, reach: int = 8
+) -> np.ndarray:
     """Average over pixels with similar patches (Buades, Coll, Morel 2005).
 
     Weights exp(-max(d^2 - 2 sigma^2, 0) / h^2) with h = strength sigma.
@@ -47,9 +49,9 @@ def non_local_means(image: np.ndarray, sigma: float, strength: float = 0.6, patc
     total, norm = np.zeros(image.shape), np.zeros(image.shape)
     for dy in range(2 * reach + 1):
         for dx in range(2 * reach + 1):
-            shifted = padded[dy:dy + height, dx:dx + width]
+            shifted = padded[dy : dy + height, dx : dx + width]
             distance = ndimage.uniform_filter((image - shifted) ** 2, patch)
-            weight = np.exp(-np.maximum(distance - 2 * sigma ** 2, 0.0) / (strength * sigma) ** 2)
+            weight = np.exp(-np.maximum(distance - 2 * sigma**2, 0.0) / (strength * sigma) ** 2)
             total += weight * shifted
             norm += weight
     return total / norm
@@ -57,4 +59,4 @@ def non_local_means(image: np.ndarray, sigma: float, strength: float = 0.6, patc
 
 def psnr(image: np.ndarray, truth: np.ndarray, peak: float = 255.0) -> float:
     """Peak signal-to-noise ratio in dB, of the image clipped to 0..peak."""
-    return float(10.0 * np.log10(peak ** 2 / np.mean((np.clip(image, 0.0, peak) - truth) ** 2)))
+    return float(10.0 * np.log10(peak**2 / np.mean((np.clip(image, 0.0, peak) - truth) ** 2)))

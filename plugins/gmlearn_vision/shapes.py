@@ -32,7 +32,11 @@ class DifferenceShape(gm.ConvexSet):
 
     def __init__(self, shape: str = "monotone", truncation: int | None = None):
         self.shape = gm.check_choice("shape", shape, SHAPES)
-        self.truncation = None if truncation is None else int(gm.check_number("truncation", truncation, low=1, integer=True))
+        self.truncation = (
+            None
+            if truncation is None
+            else int(gm.check_number("truncation", truncation, low=1, integer=True))
+        )
 
     def project(self, w: np.ndarray) -> np.ndarray:
         last = len(w) - 1 if self.truncation is None else min(self.truncation, len(w) - 1)
@@ -41,7 +45,7 @@ class DifferenceShape(gm.ConvexSet):
         if self.shape == "concave":
             return self._concave(w, last)
         # V(1..last), where the last value stands for the whole tail
-        values, weight = w[1:last + 1].copy(), np.ones(last)
+        values, weight = w[1 : last + 1].copy(), np.ones(last)
         values[-1], weight[-1] = w[last:].mean(), len(w) - last
         if self.shape == "monotone":
             from sklearn.isotonic import isotonic_regression

@@ -33,7 +33,9 @@ class ToleranceLoss(gm.Loss):
         """bool (V, labels): labels that count as an error. Where no label is near enough, the nearest one is right."""
         with np.errstate(invalid="ignore"):
             distance = np.abs(np.arange(labels) - self.disparity[:, None])
-            nearest = np.nanmin(np.where(np.isnan(distance), np.inf, distance), axis=1, keepdims=True)
+            nearest = np.nanmin(
+                np.where(np.isnan(distance), np.inf, distance), axis=1, keepdims=True
+            )
             return distance > np.maximum(self.tolerance, nearest)
 
     def unary(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
@@ -69,11 +71,25 @@ class StereoMatcher(BaseEstimator):
     data_weight_ : a.   contrast_weights_ : float (B,), f.   model_ : `gmlearn.TrainedModel`.
     """
 
-    def __init__(self, disparities: int = 20, *, cost: str = "birchfield-tomasi", truncation: float = 20.0,
-                 thresholds: Sequence[float] = (2.0, 4.0, 7.0, 12.0, 20.0), tolerance: float = 1.0, connectivity: int = 4,
-                 regularization: float = 1e-4, initial: tuple[float, float] = (10.0, 3.0), step: float = 1.0,
-                 max_iter: int = 30, completion_every: int = 10, solver: str = "trws",
-                 solver_iter: int = 30, n_jobs: int = 1, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        disparities: int = 20,
+        *,
+        cost: str = "birchfield-tomasi",
+        truncation: float = 20.0,
+        thresholds: Sequence[float] = (2.0, 4.0, 7.0, 12.0, 20.0),
+        tolerance: float = 1.0,
+        connectivity: int = 4,
+        regularization: float = 1e-4,
+        initial: tuple[float, float] = (10.0, 3.0),
+        step: float = 1.0,
+        max_iter: int = 30,
+        completion_every: int = 10,
+        solver: str = "trws",
+        solver_iter: int = 30,
+        n_jobs: int = 1,
+        random_state: int = 0,
+    ) -> None:
         self.disparities = disparities
         self.cost = cost
         self.truncation = truncation
@@ -104,14 +120,28 @@ class StereoMatcher(BaseEstimator):
         self._check_parameters()
         pairs, truths = list(pairs), list(disparities)
         if not pairs or len(pairs) != len(truths):
-            raise ValueError(f"disparities: expected one map for each of the {len(pairs)} pairs (at least one), got {len(truths)}")
+            raise ValueError(
+                f"disparities: expected one map for each of the {len(pairs)} pairs (at least one), got {len(truths)}"
+            )
         n_known = sum(int(np.isfinite(t).sum()) for t in truths)
         if n_known == 0:
             raise ValueError("disparities: no pixel is known (all NaN)")
-        samples = [self._sample(i, pair, truth, n_known) for i, (pair, truth) in enumerate(zip(pairs, truths))]
-        self.model_ = gm.train(samples, regularizer=gm.L2(self.regularization), constraints=gm.NonNegative(),
-                               weights=self._start(), max_iter=self.max_iter, completion_every=self.completion_every,
-                               n_jobs=self.n_jobs, seed=self.random_state, callbacks=callbacks, step=self.step)
+        samples = [
+            self._sample(i, pair, truth, n_known)
+            for i, (pair, truth) in enumerate(zip(pairs, truths))
+        ]
+        self.model_ = gm.train(
+            samples,
+            regularizer=gm.L2(self.regularization),
+            constraints=gm.NonNegative(),
+            weights=self._start(),
+            max_iter=self.max_iter,
+            completion_every=self.completion_every,
+            n_jobs=self.n_jobs,
+            seed=self.random_state,
+            callbacks=callbacks,
+            step=self.step,
+        )
         return self.set_weights(self.model_.weights)
 
     def set_weights(self, weights: Any) -> StereoMatcher:
@@ -119,12 +149,17 @@ class StereoMatcher(BaseEstimator):
         self._check_parameters()
         self.data_weight_ = float(gm.check_array("weights['data']", weights["data"], shape=(1,))[0])
         bins = (len(self.thresholds) + 1,)
-        self.contrast_weights_ = gm.check_array("weights['contrast']", weights["contrast"], shape=bins).copy()
+        self.contrast_weights_ = gm.check_array(
+            "weights['contrast']", weights["contrast"], shape=bins
+        ).copy()
         return self
 
     def _start(self) -> dict[str, np.ndarray]:
         data, contrast = self.initial
-        return {"data": np.full(1, float(data)), "contrast": np.full(len(self.thresholds) + 1, float(contrast))}
+        return {
+            "data": np.full(1, float(data)),
+            "contrast": np.full(len(self.thresholds) + 1, float(contrast)),
+        }
 
     def _check_parameters(self) -> None:
         gm.check_number("disparities", self.disparities, low=2, integer=True)
@@ -136,7 +171,9 @@ class StereoMatcher(BaseEstimator):
 
     def _sample(self, i: int, pair: Any, truth: Any, n_known: int) -> gm.Sample:
         left, right = pair
-        truth = gm.check_array(f"disparities[{i}]", truth, shape=np.shape(left)[:2], allow_nan=True).ravel()
+        truth = gm.check_array(
+            f"disparities[{i}]", truth, shape=np.shape(left)[:2], allow_nan=True
+        ).ravel()
         loss = ToleranceLoss(truth, self.tolerance)
         forbidden = np.where(loss.wrong(self.disparities), np.inf, 0.0)
 
@@ -144,7 +181,13 @@ class StereoMatcher(BaseEstimator):
             return self._solve(sample.crf.copy().add_unary(forbidden), weights).labels
 
         start = np.clip(np.rint(np.nan_to_num(truth)), 0, self.disparities - 1).astype(np.int64)
-        return gm.Sample(self.crf(left, right), start, weight=1.0 / n_known, loss=loss, completion=cheapest_within_tolerance)
+        return gm.Sample(
+            self.crf(left, right),
+            start,
+            weight=1.0 / n_known,
+            loss=loss,
+            completion=cheapest_within_tolerance,
+        )
 
     # ------------------------------------------------------------------ the model of one pair
 
@@ -181,12 +224,18 @@ class StereoMatcher(BaseEstimator):
 
     def _disparity(self, left: Any, right: Any) -> np.ndarray:
         weights = {"data": np.array([self.data_weight_]), "contrast": self.contrast_weights_}
-        return self._solve(self.crf(left, right), weights).labels.reshape(np.shape(left)[:2]).astype(float)
+        return (
+            self._solve(self.crf(left, right), weights)
+            .labels.reshape(np.shape(left)[:2])
+            .astype(float)
+        )
 
     def plot_contrast(self, ax: Any = None) -> Any:
         """The learnt f against the contrast, relative to the data weight."""
         check_is_fitted(self, "contrast_weights_")
         ax = gm.plot.axes(ax, xlabel="contrast of the edge (grey levels)", ylabel="f / data weight")
-        borders = np.concatenate([[0.0], self.thresholds, [1.5 * max(self.thresholds, default=1.0)]])
+        borders = np.concatenate(
+            [[0.0], self.thresholds, [1.5 * max(self.thresholds, default=1.0)]]
+        )
         ax.stairs(self.contrast_weights_ / max(self.data_weight_, 1e-12), borders)
         return ax

@@ -25,11 +25,17 @@ QUICK_ROWS = slice(130, 200)
 def run_stereo(run: gm.Run) -> None:
     """Train, follow the test error, compare, and draw the maps."""
     scenes = {name: _load(run, name) for name in (TRAIN, *TEST)}
-    settings = {"disparities": 21, "max_iter": 11, "completion_every": 10, "solver_iter": 10} if run.quick else {
-        "disparities": 21, "max_iter": 41, "completion_every": 20, "solver_iter": 20}
+    settings = (
+        {"disparities": 21, "max_iter": 11, "completion_every": 10, "solver_iter": 10}
+        if run.quick
+        else {"disparities": 21, "max_iter": 41, "completion_every": 20, "solver_iter": 20}
+    )
     matcher, trace = _train(run, scenes, settings)
     constant = _best_constant(run, scenes[TRAIN], settings)
-    maps = {name: _maps(matcher, constant, scenes[name]) for name in run.progress((TRAIN, *TEST), desc="test scenes")}
+    maps = {
+        name: _maps(matcher, constant, scenes[name])
+        for name in run.progress((TRAIN, *TEST), desc="test scenes")
+    }
     _report(run, scenes, maps, trace)
     _level_alone(run, matcher, scenes)
     if not run.quick:
@@ -43,17 +49,27 @@ def _load(run: gm.Run, name: str) -> StereoPair:
     pair = load_middlebury(run.path(f"stereo/{name}"))
     if not run.quick:
         return pair
-    return replace(pair, **{k: getattr(pair, k)[QUICK_ROWS] for k in ("left", "right", "disparity", "disparity_right")})
+    return replace(
+        pair,
+        **{
+            k: getattr(pair, k)[QUICK_ROWS]
+            for k in ("left", "right", "disparity", "disparity_right")
+        },
+    )
 
 
 def _errors(found: np.ndarray, pair: StereoPair) -> tuple[float, float]:
     """Share of pixels that are wrong by more than 1: of all known ones, of the non-occluded ones (NaN if not known which)."""
     if pair.disparity_right is None:
         return bad_pixels(found, pair.disparity), float("nan")
-    return bad_pixels(found, pair.disparity), bad_pixels(found, pair.disparity, non_occluded(pair.disparity, pair.disparity_right))
+    return bad_pixels(found, pair.disparity), bad_pixels(
+        found, pair.disparity, non_occluded(pair.disparity, pair.disparity_right)
+    )
 
 
-def _train(run: gm.Run, scenes: dict[str, StereoPair], settings: dict) -> tuple[StereoMatcher, list[list]]:
+def _train(
+    run: gm.Run, scenes: dict[str, StereoPair], settings: dict
+) -> tuple[StereoMatcher, list[list]]:
     """The learnt matcher, and rows (passes, objective, non-occluded error on the test scenes)."""
     matcher, trace, pair = StereoMatcher(**settings, random_state=run.seed), [], scenes[TRAIN]
     watched = (1, 11) if run.quick else (1, 6, 11, 21, 41)  # those at whose start F is evaluated
@@ -61,8 +77,16 @@ def _train(run: gm.Run, scenes: dict[str, StereoPair], settings: dict) -> tuple[
     def record(passes: int, weights: dict, history: gm.TrainingHistory) -> None:
         if passes in watched:
             matcher.set_weights(weights)
-            trace.append([passes, history.objective[-1], *(_errors(matcher.predict(scenes[n].left, scenes[n].right), scenes[n])[1]
-                                                            for n in TEST)])
+            trace.append(
+                [
+                    passes,
+                    history.objective[-1],
+                    *(
+                        _errors(matcher.predict(scenes[n].left, scenes[n].right), scenes[n])[1]
+                        for n in TEST
+                    ),
+                ]
+            )
 
     matcher.fit([(pair.left, pair.right)], [pair.disparity], callbacks=[record])
     return matcher, trace
@@ -80,26 +104,52 @@ def _best_constant(run: gm.Run, pair: StereoPair, settings: dict) -> StereoMatch
     return matcher.set_weights({"data": np.ones(1), "contrast": np.full(1, best)})
 
 
-def _maps(matcher: StereoMatcher, constant: StereoMatcher, pair: StereoPair) -> dict[str, np.ndarray]:
+def _maps(
+    matcher: StereoMatcher, constant: StereoMatcher, pair: StereoPair
+) -> dict[str, np.ndarray]:
     """Disparity maps of one scene by all three methods."""
     learnt = matcher.predict(pair.left, pair.right)
-    return {"constant": constant.predict(pair.left, pair.right), "learnt": learnt,
-            "learnt, check and fill": check_and_fill(learnt, matcher.predict_right(pair.left, pair.right))}
+    return {
+        "constant": constant.predict(pair.left, pair.right),
+        "learnt": learnt,
+        "learnt, check and fill": check_and_fill(
+            learnt, matcher.predict_right(pair.left, pair.right)
+        ),
+    }
 
 
-def _report(run: gm.Run, scenes: dict[str, StereoPair], maps: dict[str, dict[str, np.ndarray]], trace: list[list]) -> None:
+def _report(
+    run: gm.Run,
+    scenes: dict[str, StereoPair],
+    maps: dict[str, dict[str, np.ndarray]],
+    trace: list[list],
+) -> None:
     run.table("Non-occluded test error while learning", ["passes", "objective", *TEST], trace)
     rows = []
     for scene, found in maps.items():
         errors = {method: _errors(image, scenes[scene]) for method, image in found.items()}
-        rows.append([scene, *(e for method in found for e in errors[method]), SLIDES.get(scene, float("nan"))])
-        run.value(scene, {method: {"all": e[0], "non-occluded": e[1]} for method, e in errors.items()})
+        rows.append(
+            [
+                scene,
+                *(e for method in found for e in errors[method]),
+                SLIDES.get(scene, float("nan")),
+            ]
+        )
+        run.value(
+            scene, {method: {"all": e[0], "non-occluded": e[1]} for method, e in errors.items()}
+        )
     header = [f"{method}: {region}" for method in maps[TRAIN] for region in ("all", "non-occluded")]
-    run.table("Share of pixels wrong by more than 1 (border of 10 and unknown pixels left out)", ["scene", *header, "slides"], rows)
+    run.table(
+        "Share of pixels wrong by more than 1 (border of 10 and unknown pixels left out)",
+        ["scene", *header, "slides"],
+        rows,
+    )
     mean = np.array([r[1:7] for r in rows if r[0] in TEST]).mean(axis=0)
     run.value("mean of the three", dict(zip(header, mean.tolist())))
-    run.note(f"Mean of the three test scenes, all pixels: constant {mean[0]:.2%}, learnt {mean[2]:.2%}, with check and fill "
-             f"{mean[4]:.2%}. The slides do not say which pixels their figures count.")
+    run.note(
+        f"Mean of the three test scenes, all pixels: constant {mean[0]:.2%}, learnt {mean[2]:.2%}, with check and fill "
+        f"{mean[4]:.2%}. The slides do not say which pixels their figures count."
+    )
 
 
 def _level_alone(run: gm.Run, matcher: StereoMatcher, scenes: dict[str, StereoPair]) -> None:
@@ -110,10 +160,23 @@ def _level_alone(run: gm.Run, matcher: StereoMatcher, scenes: dict[str, StereoPa
     level = float((bins @ matcher.contrast_weights_).mean() / matcher.data_weight_)
     constant = StereoMatcher(**{**matcher.get_params(), "thresholds": ()})
     constant.set_weights({"data": np.ones(1), "contrast": np.full(1, level)})
-    rows = [[name, *_errors(constant.predict(scenes[name].left, scenes[name].right), scenes[name])] for name in TEST]
-    run.table(f"A constant at the level of the learnt f, {level:.3f}", ["scene", "all", "non-occluded"], rows)
-    run.value("constant at the learnt level", {"weight": level, "all": float(np.mean([r[1] for r in rows])),
-                                               "non-occluded": float(np.mean([r[2] for r in rows]))})
+    rows = [
+        [name, *_errors(constant.predict(scenes[name].left, scenes[name].right), scenes[name])]
+        for name in TEST
+    ]
+    run.table(
+        f"A constant at the level of the learnt f, {level:.3f}",
+        ["scene", "all", "non-occluded"],
+        rows,
+    )
+    run.value(
+        "constant at the learnt level",
+        {
+            "weight": level,
+            "all": float(np.mean([r[1] for r in rows])),
+            "non-occluded": float(np.mean([r[2] for r in rows])),
+        },
+    )
 
 
 def _further(run: gm.Run, matcher: StereoMatcher) -> None:
@@ -121,13 +184,17 @@ def _further(run: gm.Run, matcher: StereoMatcher) -> None:
     rows = []
     for name in FURTHER:
         pair = _load(run, name)
-        other = StereoMatcher(**{**matcher.get_params(), "disparities": LABELS[name]}).set_weights(matcher.model_.weights)
+        other = StereoMatcher(**{**matcher.get_params(), "disparities": LABELS[name]}).set_weights(
+            matcher.model_.weights
+        )
         rows.append([name, *_errors(other.predict(pair.left, pair.right), pair)])
         run.value(name, {"all": rows[-1][1], "non-occluded": rows[-1][2]})
     run.table("Further scenes, same weights", ["scene", "all", "non-occluded"], rows)
 
 
-def _plot_maps(run: gm.Run, scenes: dict[str, StereoPair], maps: dict[str, dict[str, np.ndarray]]) -> None:
+def _plot_maps(
+    run: gm.Run, scenes: dict[str, StereoPair], maps: dict[str, dict[str, np.ndarray]]
+) -> None:
     with matplotlib.rc_context(gm.plot.style()):
         columns = ["left image", "truth", *maps[TRAIN]]
         height, width = scenes[TRAIN].left.shape[:2]
@@ -139,9 +206,15 @@ def _plot_maps(run: gm.Run, scenes: dict[str, StereoPair], maps: dict[str, dict[
                 panel.imshow(image, vmin=0, vmax=20)
                 if title in maps[name]:
                     title += f"  {_errors(image, pair)[0]:.1%}"
-                panel.set(title=f"{name}: {title}" if panel is row[0] else title, xticks=[], yticks=[])
+                panel.set(
+                    title=f"{name}: {title}" if panel is row[0] else title, xticks=[], yticks=[]
+                )
                 panel.grid(False)
-    run.figure("disparities.png", figure, "Disparity maps, with the share of all pixels that are wrong by more than 1.")
+    run.figure(
+        "disparities.png",
+        figure,
+        "Disparity maps, with the share of all pixels that are wrong by more than 1.",
+    )
 
 
 def _plot_learning(run: gm.Run, matcher: StereoMatcher, trace: list[list]) -> None:
@@ -150,7 +223,22 @@ def _plot_learning(run: gm.Run, matcher: StereoMatcher, trace: list[list]) -> No
         matcher.plot_contrast(left)
         left.set_title("learnt f")
         for i, name in enumerate(TEST):
-            right.plot([t[0] for t in trace], [t[2 + i] for t in trace], marker="o", markersize=3, label=name)
-        right.set(xlabel="passes", ylabel="non-occluded error", title="test error while learning", ylim=(0, None))
+            right.plot(
+                [t[0] for t in trace],
+                [t[2 + i] for t in trace],
+                marker="o",
+                markersize=3,
+                label=name,
+            )
+        right.set(
+            xlabel="passes",
+            ylabel="non-occluded error",
+            title="test error while learning",
+            ylim=(0, None),
+        )
         right.legend()
-    run.figure("learning.png", figure, "The learnt modulation of the Potts term, and the error on scenes that were not trained on.")
+    run.figure(
+        "learning.png",
+        figure,
+        "The learnt modulation of the Potts term, and the error on scenes that were not trained on.",
+    )

@@ -9,7 +9,9 @@ import numpy as np
 import gmlearn as gm
 
 
-def piecewise_constant(rng: np.random.Generator, height: int, width: int, labels: int, n_shapes: int = 12) -> np.ndarray:
+def piecewise_constant(
+    rng: np.random.Generator, height: int, width: int, labels: int, n_shapes: int = 12
+) -> np.ndarray:
     """Labels (height, width) of random rectangles and discs, one painted over the other."""
     y, x = np.mgrid[:height, :width]
     image = np.full((height, width), int(rng.integers(labels)))
@@ -17,7 +19,11 @@ def piecewise_constant(rng: np.random.Generator, height: int, width: int, labels
     for k in range(n_shapes):
         cy, cx = rng.random(2) * (height, width)
         a, b = 2.0 + rng.random(2) * size / 2
-        inside = (np.abs(y - cy) < a) & (np.abs(x - cx) < b) if k % 2 else ((y - cy) / a) ** 2 + ((x - cx) / b) ** 2 < 1
+        inside = (
+            (np.abs(y - cy) < a) & (np.abs(x - cx) < b)
+            if k % 2
+            else ((y - cy) / a) ** 2 + ((x - cx) / b) ** 2 < 1
+        )
         image[inside] = rng.integers(labels)
     return image
 
@@ -28,8 +34,15 @@ def blocky(rng: np.random.Generator, height: int, width: int, labels: int, side:
     return np.kron(coarse, np.ones((side, side), np.int64))[:height, :width]
 
 
-def patch_samples(rng: np.random.Generator, n: int, side: int = 50, labels: int = 5, n_features: int = 3, noise: float = 1.0,
-                  clique: int = 3) -> list[dict[str, Any]]:
+def patch_samples(
+    rng: np.random.Generator,
+    n: int,
+    side: int = 50,
+    labels: int = 5,
+    n_features: int = 3,
+    noise: float = 1.0,
+    clique: int = 3,
+) -> list[dict[str, Any]]:
     """Samples for learning Pn-Potts cliques: a noisy labelling and features that tell how well each label suits a patch.
 
     Each is a mapping with ``truth`` (side * side,), ``unary`` (side * side, labels), ``cliques`` (M, clique^2) and ``features``

@@ -45,7 +45,9 @@ def affinity_propagation(distances, penalty):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = AffinityPropagation(affinity="precomputed", preference=-penalty, random_state=0).fit(-distances)
+        model = AffinityPropagation(
+            affinity="precomputed", preference=-penalty, random_state=0
+        ).fit(-distances)
     return model.cluster_centers_indices_
 
 
@@ -75,19 +77,27 @@ def exact():
     for distances, penalty in instances():
         costs = with_penalty(distances, penalty)
         found, t = timed(lambda c=costs: local_search(facility_problem(c)), time.process_time)
-        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time)
-        (best, bound), t_exact = timed(lambda c=costs, f=found: exact_exemplars(facility_problem(c), f, time_limit=60),
-                                       time.process_time)
+        centres, t_ap = timed(
+            lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time
+        )
+        (best, bound), t_exact = timed(
+            lambda c=costs, f=found: exact_exemplars(facility_problem(c), f, time_limit=60),
+            time.process_time,
+        )
         optimum = exemplar_energy(costs, best)
         if optimum - bound > 1e-6 * optimum:
             print(f"  not proved within 60 s: gap {(optimum - bound) / optimum:.1e}")
         ratio.append(exemplar_energy(costs, found) / optimum)
         ratio_ap.append(exemplar_energy(costs, centres) / optimum if len(centres) else np.nan)
         seconds.append(t), seconds_ap.append(t_ap), seconds_exact.append(t_exact)
-    print(f"{len(ratio)} instances, N = 80..150: energy / optimum mean {np.mean(ratio):.5f} max {np.max(ratio):.5f}; "
-          f"affinity propagation mean {np.nanmean(ratio_ap):.4f} max {np.nanmax(ratio_ap):.4f}")
-    print(f"  time of affinity propagation / ours: {np.sum(seconds_ap) / np.sum(seconds):.2f}; exact solver / ours: "
-          f"median {np.median(np.array(seconds_exact) / seconds):.1f}, largest {np.max(np.array(seconds_exact) / seconds):.0f}")
+    print(
+        f"{len(ratio)} instances, N = 80..150: energy / optimum mean {np.mean(ratio):.5f} max {np.max(ratio):.5f}; "
+        f"affinity propagation mean {np.nanmean(ratio_ap):.4f} max {np.nanmax(ratio_ap):.4f}"
+    )
+    print(
+        f"  time of affinity propagation / ours: {np.sum(seconds_ap) / np.sum(seconds):.2f}; exact solver / ours: "
+        f"median {np.median(np.array(seconds_exact) / seconds):.1f}, largest {np.max(np.array(seconds_exact) / seconds):.0f}"
+    )
 
 
 def large(n=2000):
@@ -103,21 +113,29 @@ def large(n=2000):
         costs = with_penalty(distances, penalty)
         found, t = timed(lambda c=costs: local_search(facility_problem(c)), time.process_time)
         others = [local_search(facility_problem(costs), n_kicks=10000, seed=s) for s in (1, 2)]
-        centres, t_ap = timed(lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time)
+        centres, t_ap = timed(
+            lambda d=distances, p=penalty: affinity_propagation(d, p), time.process_time
+        )
         energies = [exemplar_energy(costs, q) for q in (*others, centres, found) if len(q)]
-        print(f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} ({len(found)} clusters), affinity "
-              f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity propagation / ours "
-              f"{t_ap / t:.1f} ({t:.1f} CPU s)")
+        print(
+            f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} ({len(found)} clusters), affinity "
+            f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity propagation / ours "
+            f"{t_ap / t:.1f} ({t:.1f} CPU s)"
+        )
 
 
 def sparse(n=20_000):
     """N = 20,000 on a neighbour graph: memory."""
     rng = np.random.default_rng(1)
     X = 4 * rng.normal(size=(60, 8))[rng.integers(0, 60, n)] + rng.normal(size=(n, 8))
-    model, t = timed(lambda: ExemplarClustering(penalty=200.0, n_neighbors=20, random_state=0).fit(X))
+    model, t = timed(
+        lambda: ExemplarClustering(penalty=200.0, n_neighbors=20, random_state=0).fit(X)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap {model.gap_:.3f}, {t:.0f} s, "
-          f"peak memory {peak:.2f} GB")
+    print(
+        f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap {model.gap_:.3f}, {t:.0f} s, "
+        f"peak memory {peak:.2f} GB"
+    )
 
 
 def sample_round(n=500, d=100):
@@ -125,7 +143,9 @@ def sample_round(n=500, d=100):
     rng = np.random.default_rng(0)
     sample = EuclideanSample(rng.normal(size=(n, d)))
     options = gm.TrainingOptions(loss=ClusteringLoss(), decomposition="exemplar")
-    state = gm.build_objective([training_sample(sample, np.repeat(np.arange(10), n // 10))], options).states[0]
+    state = gm.build_objective(
+        [training_sample(sample, np.repeat(np.arange(10), n // 10))], options
+    ).states[0]
     w, dual = np.full(d, 1.0 / d), state.dual
 
     def distances_and_slaves():
@@ -145,21 +165,33 @@ def sample_round(n=500, d=100):
         slaves.append(t)
         step.append(timed(lambda v=vertex: multipliers(v), time.thread_time)[1])
     product, slaves, step = (1e3 * np.median(t) for t in (product, slaves, step))
-    print(f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves {slaves / product:.2f} times "
-          f"that, with the multipliers' step {(slaves + step) / product:.2f}")
+    print(
+        f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves {slaves / product:.2f} times "
+        f"that, with the multipliers' step {(slaves + step) / product:.2f}"
+    )
 
 
 def training(n=2000, d=100):
     """N = 2000 trains: time and memory."""
     sets = noisy_gaussians(0.5, n, d, n_sets=1, seed=11)
-    learner, t = timed(lambda: ExemplarClusteringLearner().fit(sets.train, sets.train_labels), time.process_time)
+    learner, t = timed(
+        lambda: ExemplarClusteringLearner().fit(sets.train, sets.train_labels), time.process_time
+    )
     labels, t_cluster = timed(lambda: learner.cluster(sets.test[0]), time.process_time)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"N = {n}, D = {d}, one training set: fit {t:.0f} CPU s, clustering a new set {t_cluster:.0f} CPU s, "
-          f"{labels.max() + 1} clusters, peak memory {peak:.2f} GB")
+    print(
+        f"N = {n}, D = {d}, one training set: fit {t:.0f} CPU s, clustering a new set {t_cluster:.0f} CPU s, "
+        f"{labels.max() + 1} clusters, peak memory {peak:.2f} GB"
+    )
 
 
 if __name__ == "__main__":
-    parts = {"exact": exact, "large": large, "sparse": sparse, "round": sample_round, "training": training}
+    parts = {
+        "exact": exact,
+        "large": large,
+        "sparse": sparse,
+        "round": sample_round,
+        "training": training,
+    }
     for name in sys.argv[1:] or parts:
         parts[name]()

@@ -20,8 +20,14 @@ import numpy as np
 
 import gmlearn as gm
 
-PROBLEMS = {"P1": ("trws", 1e-5), "P2": ("auto", 1e-5), "P3": ("trws", 1e-5), "P3b": ("trws", 1e-5), "P4": ("srmp", 1e-5),
-            "P5": ("bcfw", 1e-3)}
+PROBLEMS = {
+    "P1": ("trws", 1e-5),
+    "P2": ("auto", 1e-5),
+    "P3": ("trws", 1e-5),
+    "P3b": ("trws", 1e-5),
+    "P4": ("srmp", 1e-5),
+    "P5": ("bcfw", 1e-3),
+}
 #: optimum of the LP relaxation by HiGHS's interior point method (13 s)
 LP = {"P5": -1292.2392103}
 
@@ -37,13 +43,22 @@ def problem(name: str) -> gm.CRF:
         crf.add(gm.Truncated(gm.grid_edges(60, 60), 4.0, contrast=0.5))
     elif name in ("P3", "P3b"):
         edges = gm.grid_edges(50, 50)
-        costs = rng.normal(size=(2500, 2)) if name == "P3b" else np.stack([np.zeros(2500), rng.normal(size=2500)], axis=1)
+        costs = (
+            rng.normal(size=(2500, 2))
+            if name == "P3b"
+            else np.stack([np.zeros(2500), rng.normal(size=2500)], axis=1)
+        )
         crf = gm.CRF(2500, 2).add_unary(costs)
         crf.add(gm.Potts(edges, rng.choice([-1.0, 1.0], size=len(edges))))
     elif name == "P4":
         cliques = gm.grid_cliques(50, 50, 3, 3)
         crf = gm.CRF(2500, 5).add_unary(rng.normal(size=(2500, 5)))
-        crf.add("pn_potts", cliques=cliques, beta=np.zeros((len(cliques), 5)), beta_max=np.ones(len(cliques)))
+        crf.add(
+            "pn_potts",
+            cliques=cliques,
+            beta=np.zeros((len(cliques), 5)),
+            beta_max=np.ones(len(cliques)),
+        )
     else:
         crf = gm.CRF(600, 4).add_unary(rng.normal(size=(600, 4)))
         cliques = np.array([rng.choice(600, 3, replace=False) for _ in range(700)])
@@ -64,9 +79,18 @@ def gco_seconds(repeat: int) -> float:
     return min(times)
 
 
-def seconds_to_gap(crf: gm.CRF, solver: str, best: float, gap: float, repeat: int) -> tuple[float, gm.Result]:
+def seconds_to_gap(
+    crf: gm.CRF, solver: str, best: float, gap: float, repeat: int
+) -> tuple[float, gm.Result]:
     """CPU seconds until the bound is within `gap` of `best`, relatively: a run that is stopped there."""
-    rounds = next(i for i, b in enumerate(gm.solve(crf, solver=solver).history.bound) if b >= best - gap * abs(best)) + 1
+    rounds = (
+        next(
+            i
+            for i, b in enumerate(gm.solve(crf, solver=solver).history.bound)
+            if b >= best - gap * abs(best)
+        )
+        + 1
+    )
     times = []
     for _ in range(repeat):
         start = time.process_time()
@@ -96,15 +120,19 @@ def compare_maxflow(repeat: int) -> None:
         segments = graph.get_grid_segments(nodes)
         direct.append(time.process_time() - start)
     assert abs(crf.energy(segments.ravel().astype(int)) - result.energy) < 1e-6
-    print(f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly {min(direct):.3f} s: "
-          f"{min(ours) / min(direct):.2f}x")
+    print(
+        f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly {min(direct):.3f} s: "
+        f"{min(ours) / min(direct):.2f}x"
+    )
 
 
 def compare_copy(repeat: int) -> None:
     from gmlearn.solvers.trws import GridMessages
 
     height, width, size = 288, 384, 16
-    crf = gm.CRF(height * width, size).add_unary(np.random.default_rng(0).normal(size=(height * width, size)))
+    crf = gm.CRF(height * width, size).add_unary(
+        np.random.default_rng(0).normal(size=(height * width, size))
+    )
     crf.add(gm.Potts(gm.grid_edges(height, width), 0.5))
     messages = GridMessages(crf, {}, (height, width))
     touched = np.zeros(7 * crf.n_coords)  # unary, four messages read, two written
@@ -116,17 +144,26 @@ def compare_copy(repeat: int) -> None:
         start = time.process_time()
         touched.copy()
         copies.append(time.process_time() - start)
-    print(f"TRW-S pass 384x288x16: {min(passes[1:]) * 1e3:.1f} ms, a copy of the bytes it touches {min(copies) * 1e3:.1f} ms: "
-          f"{min(passes[1:]) / min(copies):.2f}x")
+    print(
+        f"TRW-S pass 384x288x16: {min(passes[1:]) * 1e3:.1f} ms, a copy of the bytes it touches {min(copies) * 1e3:.1f} ms: "
+        f"{min(passes[1:]) / min(copies):.2f}x"
+    )
 
 
 def first_call() -> None:
-    code = ("import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, 3).add_unary(np.random.rand(100, 3)); "
-            "crf.add(gm.Potts(gm.grid_edges(10, 10), .3)); gm.plugins(); t = time.perf_counter(); gm.solve(crf, solver='trws'); "
-            "print(time.perf_counter() - t)")
+    code = (
+        "import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, 3).add_unary(np.random.rand(100, 3)); "
+        "crf.add(gm.Potts(gm.grid_edges(10, 10), .3)); gm.plugins(); t = time.perf_counter(); gm.solve(crf, solver='trws'); "
+        "print(time.perf_counter() - t)"
+    )
     command = [sys.executable, "-c", code]
-    runs = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)]
-    print(f"first gm.solve(solver='trws') in a new process, kernels cached: {min(runs):.2f} s (includes importing numba)")
+    runs = [
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    print(
+        f"first gm.solve(solver='trws') in a new process, kernels cached: {min(runs):.2f} s (includes importing numba)"
+    )
 
 
 def main() -> None:
@@ -140,12 +177,22 @@ def main() -> None:
     for name, (solver, gap) in PROBLEMS.items():
         if name in only:
             crf = problem(name)
-            best = LP.get(name) or gm.solve(crf, solver="bcfw" if name != "P1" else "trws", max_iter=400, time_limit=30).bound
+            best = (
+                LP.get(name)
+                or gm.solve(
+                    crf, solver="bcfw" if name != "P1" else "trws", max_iter=400, time_limit=30
+                ).bound
+            )
             seconds, result = seconds_to_gap(crf, solver, best, gap, args.repeat)
-            print(f"{name} {solver}: dual gap {gap:g} in {seconds:.4f} s = {seconds / unit:.2f} units; energy {result.energy:.4f}, "
-                  f"{100 * (result.energy - best) / abs(best):.4f} % above the best bound {best:.4f}")
-    for name, run in (("maxflow", lambda: compare_maxflow(args.repeat)), ("copy", lambda: compare_copy(args.repeat)),
-                      ("first", first_call)):
+            print(
+                f"{name} {solver}: dual gap {gap:g} in {seconds:.4f} s = {seconds / unit:.2f} units; energy {result.energy:.4f}, "
+                f"{100 * (result.energy - best) / abs(best):.4f} % above the best bound {best:.4f}"
+            )
+    for name, run in (
+        ("maxflow", lambda: compare_maxflow(args.repeat)),
+        ("copy", lambda: compare_copy(args.repeat)),
+        ("first", first_call),
+    ):
         if name in only:
             run()
 

@@ -34,8 +34,14 @@ def linear_program(costs, lower, upper):
     """The transportation problem by HiGHS, for comparison."""
     n, n_clusters = costs.shape
     sizes = kron(np.ones((1, n)), identity(n_clusters))
-    return linprog(costs.ravel(), A_ub=vstack([sizes, -sizes]), b_ub=np.repeat([upper, -lower], n_clusters),
-                   A_eq=kron(identity(n), np.ones((1, n_clusters))), b_eq=np.ones(n), bounds=(0, 1)).fun
+    return linprog(
+        costs.ravel(),
+        A_ub=vstack([sizes, -sizes]),
+        b_ub=np.repeat([upper, -lower], n_clusters),
+        A_eq=kron(identity(n), np.ones((1, n_clusters))),
+        b_eq=np.ones(n),
+        bounds=(0, 1),
+    ).fun
 
 
 def assignment(unit: float) -> None:
@@ -45,16 +51,23 @@ def assignment(unit: float) -> None:
     costs = rng.normal(size=(n, n_clusters))
     costs[np.arange(n), truth] -= 1.5
     order = rng.permutation(n)
-    must = [(i, rng.choice(np.flatnonzero((truth == truth[i]) & (np.arange(n) != i)))) for i in order[:200]]
+    must = [
+        (i, rng.choice(np.flatnonzero((truth == truth[i]) & (np.arange(n) != i))))
+        for i in order[:200]
+    ]
     cannot = [(i, rng.choice(np.flatnonzero(truth != truth[i]))) for i in order[200:400]]
     flow = seconds(lambda: constrained_assignment(costs, (24, 36)))
     program = seconds(lambda: linear_program(costs, 24, 36), 1)
     linked = seconds(lambda: constrained_assignment(costs, (24, 36), must, cannot), 3)
     labels = constrained_assignment(costs, (24, 36))
-    print(f"assignment (600, 20): shortest paths {1e3 * flow:.1f} ms ({flow / unit:.1f} units), "
-          f"HiGHS LP {program / flow:.0f}x that, 200 + 200 links {linked:.2f} s ({linked / flow:.0f}x)")
-    print(f"  exact: LP - ours = {linear_program(costs, 24, 36) - costs[np.arange(n), labels].sum():.1e}; greedy is "
-          f"{costs[np.arange(n), greedy_assignment(costs, 36)].sum() - costs[np.arange(n), labels].sum():.3f} above")
+    print(
+        f"assignment (600, 20): shortest paths {1e3 * flow:.1f} ms ({flow / unit:.1f} units), "
+        f"HiGHS LP {program / flow:.0f}x that, 200 + 200 links {linked:.2f} s ({linked / flow:.0f}x)"
+    )
+    print(
+        f"  exact: LP - ours = {linear_program(costs, 24, 36) - costs[np.arange(n), labels].sum():.1e}; greedy is "
+        f"{costs[np.arange(n), greedy_assignment(costs, 36)].sum() - costs[np.arange(n), labels].sum():.3f} above"
+    )
 
 
 def boosting(unit: float) -> None:
@@ -69,31 +82,49 @@ def boosting(unit: float) -> None:
     work = np.empty(n, np.float32), np.empty((N_BINS, 2)), np.zeros(6)
 
     def stage(n_cuts):
-        return best_hypercut(kernels, positives, negatives, weight, response, n_cuts, np.array([1], np.uint64), *work)
+        return best_hypercut(
+            kernels, positives, negatives, weight, response, n_cuts, np.array([1], np.uint64), *work
+        )
 
     def argsort_stage(n_cuts):
         for k in range(n_cuts):
             kernel = kernels[k % n_kernels]
-            projection = kernel[positives[k % positives.size]] - kernel[negatives[k % negatives.size]]
+            projection = (
+                kernel[positives[k % positives.size]] - kernel[negatives[k % negatives.size]]
+            )
             order = np.argsort(projection)
             left_weight, left = np.cumsum(weight[order])[:-1], np.cumsum(response[order])[:-1]
-            (left**2 / left_weight + (response.sum() - left) ** 2 / (weight.sum() - left_weight)).max()
+            (
+                left**2 / left_weight + (response.sum() - left) ** 2 / (weight.sum() - left_weight)
+            ).max()
 
-    thousand, hundred, full = seconds(lambda: stage(1000)), seconds(lambda: argsort_stage(100)), seconds(lambda: stage(0), 1)
-    print(f"boosting stage, 1000 hypercuts, n = 600: {1e3 * thousand:.2f} ms ({thousand / unit:.1f} units); with exact thresholds "
-          f"by argsort {10 * hundred / thousand:.0f}x; all {positives.size * negatives.size * n_kernels} hypercuts {full:.3f} s")
+    thousand, hundred, full = (
+        seconds(lambda: stage(1000)),
+        seconds(lambda: argsort_stage(100)),
+        seconds(lambda: stage(0), 1),
+    )
+    print(
+        f"boosting stage, 1000 hypercuts, n = 600: {1e3 * thousand:.2f} ms ({thousand / unit:.1f} units); with exact thresholds "
+        f"by argsort {10 * hundred / thousand:.0f}x; all {positives.size * negatives.size * n_kernels} hypercuts {full:.3f} s"
+    )
     gains = [stage(k) / stage(0) for k in (20, 200, 1000)]
     shares = " / ".join(f"{gain:.2f}" for gain in gains)
-    print(f"  gain of the best of 20 / 200 / 1000 random cuts, as a share of the full search: {shares}")
+    print(
+        f"  gain of the best of 20 / 200 / 1000 random cuts, as a share of the full search: {shares}"
+    )
 
 
 def classifiers() -> None:
     data = make_grouped_views(random_state=0)
     kernels = KernelBank.from_views(data.views).kernels
-    contrast = seconds(lambda: ContrastClassifiers(kernels, 16, n_neighbours=13).scores(data.labels, 5, 0), 3)
+    contrast = seconds(
+        lambda: ContrastClassifiers(kernels, 16, n_neighbours=13).scores(data.labels, 5, 0), 3
+    )
     boosted = seconds(lambda: BoostedClassifiers(kernels, 16).scores(data.labels, 5, 0), 3)
-    print(f"scores of 16 clusters, n = 320, 4 kernels: contrast {1e3 * contrast:.0f} ms, boosted (15 stages) "
-          f"{boosted / contrast:.0f}x")
+    print(
+        f"scores of 16 clusters, n = 320, 4 kernels: contrast {1e3 * contrast:.0f} ms, boosted (15 stages) "
+        f"{boosted / contrast:.0f}x"
+    )
 
 
 def main() -> None:

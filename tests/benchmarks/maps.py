@@ -47,12 +47,20 @@ def main() -> None:
                 result, seconds = run(row, args.data, solver, args.time_limit)
             except gm.SolverRefusal as error:
                 refused += 1
-                print(f"{solver:17s} {row['file'][:34]:34s} refused: {str(error)[-70:]}", flush=True)
+                print(
+                    f"{solver:17s} {row['file'][:34]:34s} refused: {str(error)[-70:]}", flush=True
+                )
                 continue
             is_proved = row["optimum_status"] == "proved"
-            is_tight = is_proved and row["local_lp_bound"] and abs(float(row["local_lp_bound"]) - optimum) < 1e-6
+            is_tight = (
+                is_proved
+                and row["local_lp_bound"]
+                and abs(float(row["local_lp_bound"]) - optimum) < 1e-6
+            )
             # an open instance may well be improved; a proved one may not
-            ok = result.bound <= optimum + tolerance and (result.energy >= optimum - tolerance or not is_proved)
+            ok = result.bound <= optimum + tolerance and (
+                result.energy >= optimum - tolerance or not is_proved
+            )
             hit, proof = result.energy <= optimum + tolerance, result.gap <= tolerance
             wrong += not ok
             proved_rows += is_proved
@@ -61,12 +69,24 @@ def main() -> None:
             tight += bool(is_tight)
             tight_proved += bool(is_tight and proof and hit)
             better = not is_proved and result.energy < optimum - tolerance
-            marks = {"WRONG": not ok, "better than best known": better, "optimum": hit, "proved": proof, "tight": is_tight}
+            marks = {
+                "WRONG": not ok,
+                "better than best known": better,
+                "optimum": hit,
+                "proved": proof,
+                "tight": is_tight,
+            }
             flags = "".join(f" {name}" for name, on in marks.items() if on)
-            print(f"{solver:17s} {row['file'][:34]:34s} known {optimum:14.6f} energy {result.energy:14.6f} "
-                  f"bound {result.bound:14.6f} {seconds:6.1f} s{flags} [{result.reason[:60]}]", flush=True)
-        print(f"== {solver}: {wrong} wrong, {refused} refused; of {proved_rows} proved optima {reached} reached, {proved} proved; "
-              f"of {tight} LP-tight ones {tight_proved} proved", flush=True)
+            print(
+                f"{solver:17s} {row['file'][:34]:34s} known {optimum:14.6f} energy {result.energy:14.6f} "
+                f"bound {result.bound:14.6f} {seconds:6.1f} s{flags} [{result.reason[:60]}]",
+                flush=True,
+            )
+        print(
+            f"== {solver}: {wrong} wrong, {refused} refused; of {proved_rows} proved optima {reached} reached, {proved} proved; "
+            f"of {tight} LP-tight ones {tight_proved} proved",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def outer_iteration():
             sweep(*args, warm)
         first = timed(lambda a=args, b=beta: sweep(*a, b), repeat=1)
         again = timed(lambda a=args, b=beta: sweep(*a, b))
-        print(f"  beta {beta:5.0f}: {first:6.1f} ms the first sweep after raising beta, {again:6.1f} ms the next ones")
+        print(
+            f"  beta {beta:5.0f}: {first:6.1f} ms the first sweep after raising beta, {again:6.1f} ms the next ones"
+        )
 
 
 def against_pot():
@@ -79,10 +81,14 @@ def against_pot():
     tight = timed(lambda: loop(1e-9, 1000), repeat=1)
     warm = timed(lambda: sweep(state, centres, image, centre, BETA))
     cold_loose, cold_tight = timed(lambda: cold(TOL, SWEEPS)), timed(lambda: cold(2e-8, 1000))
-    print(f"  tolerance 1e-2, 50 sweeps : loop over ot.sinkhorn {loose:7.0f} ms; ours warm {warm:5.1f} ms, {loose / warm:5.0f}x; "
-          f"cold {cold_loose:5.1f} ms, {loose / cold_loose:5.0f}x")
-    print(f"  POT's defaults (1e-9, 1000): loop over ot.sinkhorn {tight:7.0f} ms; ours from a cold start to the same "
-          f"tolerance {cold_tight:5.1f} ms, {tight / cold_tight:5.0f}x; a warm step of the annealing {tight / warm:5.0f}x")
+    print(
+        f"  tolerance 1e-2, 50 sweeps : loop over ot.sinkhorn {loose:7.0f} ms; ours warm {warm:5.1f} ms, {loose / warm:5.0f}x; "
+        f"cold {cold_loose:5.1f} ms, {loose / cold_loose:5.0f}x"
+    )
+    print(
+        f"  POT's defaults (1e-9, 1000): loop over ot.sinkhorn {tight:7.0f} ms; ours from a cold start to the same "
+        f"tolerance {cold_tight:5.1f} ms, {tight / cold_tight:5.0f}x; a warm step of the annealing {tight / warm:5.0f}x"
+    )
 
 
 def linear_cost():
@@ -94,8 +100,10 @@ def linear_cost():
         duration = timed(lambda a=args: sweep(*a, BETA))
         per_pair = 1e3 * duration / (n_images * n_centres)
         base = base or per_pair
-        print(f"  {n_images:4d} x {n_centres:2d}: {duration:7.1f} ms, {per_pair:5.2f} us a pair, "
-              f"{per_pair / base:4.2f} of the first")
+        print(
+            f"  {n_images:4d} x {n_centres:2d}: {duration:7.1f} ms, {per_pair:5.2f} us a pair, "
+            f"{per_pair / base:4.2f} of the first"
+        )
 
 
 def hard_and_soft_distance():

@@ -125,7 +125,9 @@ def curve(samples, optimizer, regularizer, cap, passes, stop_at=-np.inf, **setti
 
 def value_at(objective, w, multipliers):
     """F at weights `w` and the multipliers that the samples remember by that name."""
-    return objective.value(w, objective.vertices(w, [state.memory[multipliers] for state in objective.states]))
+    return objective.value(
+        w, objective.vertices(w, [state.memory[multipliers] for state in objective.states])
+    )
 
 
 def levels(found, best, targets):
@@ -152,19 +154,33 @@ def compare(title, samples, regularizer, targets, args):
     runs["auto"] = curve(samples, "auto", regularizer, args.long, 100000)[0]
     best = min(found[:, 1].min() for found in runs.values())
     reached = {name: levels(found, best, targets) for name, found in runs.items()}
-    passes, spent, late = len(runs["bcfw"]), runs["bcfw"][-1, 0], runs["bcfw"][2 * len(runs["bcfw"]) // 3:, 1]
-    print(f"{title}: F* <= {best:.5f} ({passes} passes, the last third of which gained {late[0] / late.min() - 1:.2%}); "
-          f"one pass of bcfw {spent / passes:.3f} s")
+    passes, spent, late = (
+        len(runs["bcfw"]),
+        runs["bcfw"][-1, 0],
+        runs["bcfw"][2 * len(runs["bcfw"]) // 3 :, 1],
+    )
+    print(
+        f"{title}: F* <= {best:.5f} ({passes} passes, the last third of which gained {late[0] / late.min() - 1:.2%}); "
+        f"one pass of bcfw {spent / passes:.3f} s"
+    )
     if late[0] > 1.005 * late.min():
-        print("  F* is not known well: bcfw was still falling, so the levels below are easier than they should be; raise --long")
+        print(
+            "  F* is not known well: bcfw was still falling, so the levels below are easier than they should be; raise --long"
+        )
     print(f"  {'passes / CPU':14s} {'  '.join(f'{t:>15.1%}' for t in targets)}   lowest F / F* - 1")
     for name, found in runs.items():
         lowest = f"{found[:, 1].min() / best - 1:.2%} after {found[-1, 0]:.0f} s"
         print(f"  {name:14s} {'   '.join(map(shown, reached[name]))}   {lowest}")
     for i, target in enumerate(targets):
-        others = [entry[i][1] for name, entry in reached.items() if name != "auto" and entry[i] is not None]
+        others = [
+            entry[i][1]
+            for name, entry in reached.items()
+            if name != "auto" and entry[i] is not None
+        ]
         if reached["auto"][i] is not None and others:
-            print(f"  auto / best of the others at {target:.1%}: {reached['auto'][i][1] / min(others):.2f}")
+            print(
+                f"  auto / best of the others at {target:.1%}: {reached['auto'][i][1] / min(others):.2f}"
+            )
 
 
 # ---------------------------------------------------------------------- (a), (b), (c)
@@ -181,28 +197,47 @@ def ssvm(args):
         found, run = curve(train, name, gm.L2(1.0), args.cap, 400, 27.70, **args.settings)
         model = gm.TrainedModel(dict(run.objective.layout.split(run.w)), found[-1, 1])
         error = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in test])
-        print(f"  {name:14s} objective {found[-1, 1]:7.3f}   test error {error:.2%}   {len(found)} passes   "
-              f"{found[-1, 0]:.2f} s = {found[-1, 0] / unit:.1f} units", flush=True)
+        print(
+            f"  {name:14s} objective {found[-1, 1]:7.3f}   test error {error:.2%}   {len(found)} passes   "
+            f"{found[-1, 0]:.2f} s = {found[-1, 0] / unit:.1f} units",
+            flush=True,
+        )
     start = time.process_time()
     model = gm.train(train, regularizer=gm.L2(1.0), tol=args.tol)
     spent = time.process_time() - start
     error = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in test])
-    print(f"  gm.train       objective {model.objective:7.3f}   test error {error:.2%}   {len(model.history)} passes   "
-          f"{spent:.2f} s = {spent / unit:.1f} units   ({model.status})")
+    print(
+        f"  gm.train       objective {model.objective:7.3f}   test error {error:.2%}   {len(model.history)} passes   "
+        f"{spent:.2f} s = {spent / unit:.1f} units   ({model.status})"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[3] / "shared" / "data")
     parser.add_argument("--only", default="ssvm,denoise,pn,hard")
     parser.add_argument("--optimizers", type=lambda s: s.split(","), default=list(OPTIMIZERS))
     parser.add_argument("--cap", type=float, default=20.0, help="CPU seconds for each optimiser")
-    parser.add_argument("--long", type=float, default=120.0, help="CPU seconds for the run that finds F*")
+    parser.add_argument(
+        "--long", type=float, default=120.0, help="CPU seconds for the run that finds F*"
+    )
     parser.add_argument("--samples", type=int, default=100, help="samples of the Pn problem")
-    parser.add_argument("--tol", type=float, default=1e-3, help="tolerance of the gm.train run of (a)")
-    parser.add_argument("--set", dest="settings", nargs="*", default=[], help="settings of the optimisers, name=value")
+    parser.add_argument(
+        "--tol", type=float, default=1e-3, help="tolerance of the gm.train run of (a)"
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        nargs="*",
+        default=[],
+        help="settings of the optimisers, name=value",
+    )
     args = parser.parse_args()
-    args.settings = {k: int(v) if v.isdigit() else float(v) for k, v in (s.split("=") for s in args.settings)}
+    args.settings = {
+        k: int(v) if v.isdigit() else float(v) for k, v in (s.split("=") for s in args.settings)
+    }
     if "ssvm" in args.only:
         ssvm(args)
     if "denoise" in args.only:
@@ -211,7 +246,13 @@ def main() -> None:
         args.long = long
     for name, made in (("pn", pn_samples), ("hard", hard_samples)):
         if name in args.only:
-            compare(f"(c) {name}, {args.samples} samples", made(args.samples), gm.L2(1.0), (0.1, 0.03, 0.01), args)
+            compare(
+                f"(c) {name}, {args.samples} samples",
+                made(args.samples),
+                gm.L2(1.0),
+                (0.1, 0.03, 0.01),
+                args,
+            )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ def test_failed_plugins_are_listed_with_the_reason(capsys, monkeypatch):
     assert main(["plugins"]) == 0
     assert "sad: ImportError: no module named quux" in capsys.readouterr().out
     assert main(["plugins", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["failed"] == {"sad": "ImportError: no module named quux"}
+    assert json.loads(capsys.readouterr().out)["failed"] == {
+        "sad": "ImportError: no module named quux"
+    }
     assert main(["check", "sad"]) == 1
     assert "quux" in capsys.readouterr().err
 
@@ -48,7 +50,10 @@ def test_failed_plugins_are_listed_with_the_reason(capsys, monkeypatch):
 def outcomes(monkeypatch):
     """A conformance kit with given outcomes."""
     kit = types.ModuleType("gmlearn.testing")
-    kit.answers = [("potts", "energy is const + w.features", True, ""), ("potts", "inf stays exact", True, "")]
+    kit.answers = [
+        ("potts", "energy is const + w.features", True, ""),
+        ("potts", "inf stays exact", True, ""),
+    ]
     kit.run_checks = lambda name: kit.answers
     monkeypatch.setitem(sys.modules, "gmlearn.testing", kit)
     return kit.answers
@@ -64,10 +69,17 @@ def test_check_fails_with_code_1(outcomes, capsys):
     outcomes.append(("table", "batch equals one by one", False, "values differ"))
     assert main(["check", "potts"]) == 1
     said = capsys.readouterr()
-    assert "FAIL  table: batch equals one by one: values differ" in said.out and "1 of 3 checks failed" in said.err
+    assert (
+        "FAIL  table: batch equals one by one: values differ" in said.out
+        and "1 of 3 checks failed" in said.err
+    )
     assert main(["check", "potts", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)[-1] == {"thing": "table", "check": "batch equals one by one", "ok": False,
-                                                      "message": "values differ"}
+    assert json.loads(capsys.readouterr().out)[-1] == {
+        "thing": "table",
+        "check": "batch equals one by one",
+        "ok": False,
+        "message": "values differ",
+    }
 
 
 def test_check_with_nothing_to_check_says_so(outcomes, capsys):
@@ -102,7 +114,9 @@ def test_unexpected_errors_name_their_kind(capsys, monkeypatch):
 
     monkeypatch.setattr("gmlearn.registry.registry", types.SimpleNamespace(entries=crash))
     assert main(["plugins"]) == 1
-    assert capsys.readouterr().err == "gmlearn: error: ZeroDivisionError: a b (--debug shows where)\n"
+    assert (
+        capsys.readouterr().err == "gmlearn: error: ZeroDivisionError: a b (--debug shows where)\n"
+    )
 
 
 def test_warnings_are_one_line(capsys, monkeypatch):
@@ -110,7 +124,9 @@ def test_warnings_are_one_line(capsys, monkeypatch):
         warnings.warn("watch\nout", UserWarning, stacklevel=1)
         return []
 
-    monkeypatch.setattr("gmlearn.registry.registry", types.SimpleNamespace(entries=warn, failures={}))
+    monkeypatch.setattr(
+        "gmlearn.registry.registry", types.SimpleNamespace(entries=warn, failures={})
+    )
     assert main(["run", "--list"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == "gmlearn: warning: watch out"
 
@@ -118,15 +134,24 @@ def test_warnings_are_one_line(capsys, monkeypatch):
 @pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["run", "--list"]])
 def test_start_is_light(arguments):
     """No plugin may pull in a compiler, a modelling language or a plotting library just to be listed."""
-    code = (f"import sys; from gmlearn.cli import main; code = main({arguments!r}); "
-            f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr); sys.exit(code)")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)
+    code = (
+        f"import sys; from gmlearn.cli import main; code = main({arguments!r}); "
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and done.stderr.splitlines()[-1] == "[]", done.stderr
 
 
 def test_module_is_the_command_and_survives_a_closed_pipe():
-    done = subprocess.run(f"'{sys.executable}' -m gmlearn.cli plugins | head -n 1", shell=True, capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run(
+        f"'{sys.executable}' -m gmlearn.cli plugins | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0 and done.stdout.split() == ["kind", "name", "owner"]
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 

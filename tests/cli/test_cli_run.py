@@ -52,10 +52,19 @@ def need_data(run: gm.Run) -> None:
     run.path("horses/all.npz")
 
 
-EXPERIMENTS = [gm.Experiment("test-report", "writes everything", report), gm.Experiment("test-late", "stops late", interrupt_late),
-               gm.Experiment("test-within", "stops within a table", interrupt_within),
-               gm.Experiment("test-early", "stops early", interrupt_early), gm.Experiment("test-fail", "fails", fail),
-               gm.Experiment("test-data", "reads data", need_data, data="Expected horses/all.npz; published by its authors.")]
+EXPERIMENTS = [
+    gm.Experiment("test-report", "writes everything", report),
+    gm.Experiment("test-late", "stops late", interrupt_late),
+    gm.Experiment("test-within", "stops within a table", interrupt_within),
+    gm.Experiment("test-early", "stops early", interrupt_early),
+    gm.Experiment("test-fail", "fails", fail),
+    gm.Experiment(
+        "test-data",
+        "reads data",
+        need_data,
+        data="Expected horses/all.npz; published by its authors.",
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +82,18 @@ def test_run_writes_files_and_prints_tables(tmp_path, capsys):
     assert main(["run", "test-report", "--quick", "--seed", "1"]) == 0
     out = capsys.readouterr().out
     folder = tmp_path / "gmlearn-runs" / "test-report"
-    assert names(tmp_path / "gmlearn-runs") == [f"test-report/{f}" for f in ("line.png", "report.html", "result.json", "table.md")]
+    assert names(tmp_path / "gmlearn-runs") == [
+        f"test-report/{f}" for f in ("line.png", "report.html", "result.json", "table.md")
+    ]
     result = json.loads((folder / "result.json").read_text())
     assert result["values"] == {"answer": 43} and result["quick"] is True and result["seed"] == 1
     assert "data:image/png;base64," in (folder / "report.html").read_text()
-    assert "0.9877" in out and "Scores" in out and "gmlearn-runs/test-report" in out and "line.png" in out
+    assert (
+        "0.9877" in out
+        and "Scores" in out
+        and "gmlearn-runs/test-report" in out
+        and "line.png" in out
+    )
     assert (folder / "line.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -87,9 +103,16 @@ def test_the_report_says_how_to_repeat_the_run(tmp_path, capsys):
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["settings"] == {"quick": True, "seed": 7, "data": None}
     assert [step["ready"] for step in result["timings"]] == ["Scores", "line.png"]
-    assert 0 <= result["timings"][0]["seconds"] <= result["timings"][1]["seconds"] <= result["seconds"]
-    for words in ("<td>seed</td><td>7</td>", "<td>settings</td><td>quick</td>", f"<td>gmlearn</td><td>{gm.__version__}</td>",
-                  "<td>numpy</td>", "<td>line.png</td><td>after "):
+    assert (
+        0 <= result["timings"][0]["seconds"] <= result["timings"][1]["seconds"] <= result["seconds"]
+    )
+    for words in (
+        "<td>seed</td><td>7</td>",
+        "<td>settings</td><td>quick</td>",
+        f"<td>gmlearn</td><td>{gm.__version__}</td>",
+        "<td>numpy</td>",
+        "<td>line.png</td><td>after ",
+    ):
         assert words in page
     assert not re.findall(r"(?:src|href)=(?!'data:)", page), "everything is inside the page"
 
@@ -98,8 +121,16 @@ def test_json_is_all_that_stdout_holds(tmp_path, capsys):
     assert main(["run", "test-report", "--json", "--out", "here/there"]) == 0
     said = capsys.readouterr()
     result = json.loads(said.out)
-    assert result["values"] == {"answer": 42} and result["out"] == "here/there" and result["interrupted"] is False
-    assert set(result["files"]) == {"line.png", "report.html", "result.json", "table.md"} == set(names(tmp_path / "here/there"))
+    assert (
+        result["values"] == {"answer": 42}
+        and result["out"] == "here/there"
+        and result["interrupted"] is False
+    )
+    assert (
+        set(result["files"])
+        == {"line.png", "report.html", "result.json", "table.md"}
+        == set(names(tmp_path / "here/there"))
+    )
     assert "noise on stdout" in said.err
 
 
@@ -110,17 +141,26 @@ def test_list_describes_all(capsys):
     assert any(line.startswith("test-data ") and "needs --data" in line for line in lines)
     assert main(["run", "--list", "--json"]) == 0
     listed = {e["name"]: e for e in json.loads(capsys.readouterr().out)}
-    assert listed["test-data"]["data"].startswith("Expected horses") and listed["test-report"]["data"] is None
+    assert (
+        listed["test-data"]["data"].startswith("Expected horses")
+        and listed["test-report"]["data"] is None
+    )
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["test-reprot"], ["did you mean 'test-report'"]),
-    ([], ["--list"]),
-    (["test-data"], ["--data DIR", "horses/all.npz", "published"]),
-    (["test-data", "--data", "nowhere"], ["--data", "nowhere"]),
-    (["test-data", "--data", "."], ["found nothing", "Expected horses/all.npz; published by its authors."]),
-    (["test-report", "--out", "a-file/below"], ["--out", "a-file"]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["test-reprot"], ["did you mean 'test-report'"]),
+        ([], ["--list"]),
+        (["test-data"], ["--data DIR", "horses/all.npz", "published"]),
+        (["test-data", "--data", "nowhere"], ["--data", "nowhere"]),
+        (
+            ["test-data", "--data", "."],
+            ["found nothing", "Expected horses/all.npz; published by its authors."],
+        ),
+        (["test-report", "--out", "a-file/below"], ["--out", "a-file"]),
+    ],
+)
 def test_bad_input_leaves_nothing_behind(tmp_path, arguments, words, capsys):
     (tmp_path / "a-file").write_text("")
     assert main(["run", *arguments]) == 2
@@ -135,14 +175,23 @@ def test_failure_inside_is_code_1_and_keeps_the_last_good_run(tmp_path, capsys):
     capsys.readouterr()
     assert main(["run", "test-fail", "--out", "out"]) == 1
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "test-fail" in err and "something inside" in err and "--debug" in err
+    assert (
+        err.count("\n") == 1
+        and "test-fail" in err
+        and "something inside" in err
+        and "--debug" in err
+    )
     assert {p: (tmp_path / "out" / p).read_bytes() for p in names(tmp_path / "out")} == before
 
 
 def test_interrupt_keeps_what_was_finished_apart(tmp_path, capsys):
     assert main(["run", "test-late", "--out", "out"]) == 130
     said = capsys.readouterr()
-    assert names(tmp_path / "out") == ["interrupted/report.html", "interrupted/result.json", "interrupted/table.md"]
+    assert names(tmp_path / "out") == [
+        "interrupted/report.html",
+        "interrupted/result.json",
+        "interrupted/table.md",
+    ]
     assert "First part" in said.out and "out/interrupted" in said.err
     assert "Interrupted" in (tmp_path / "out/interrupted/table.md").read_text()
 
@@ -167,7 +216,10 @@ def test_demo_runs_the_experiment_of_that_name(tmp_path, capsys, monkeypatch):
     assert "report.html" in capsys.readouterr().out and (tmp_path / "d/report.html").exists()
 
 
-@pytest.mark.parametrize(("failures", "word"), [({}, "not installed"), ({"clustering": "ImportError: no such"}, "no such")])
+@pytest.mark.parametrize(
+    ("failures", "word"),
+    [({}, "not installed"), ({"clustering": "ImportError: no such"}, "no such")],
+)
 def test_demo_without_its_plugin_says_so(capsys, monkeypatch, failures, word):
     own = Registry(entry_points=False)
     own.failures.update(failures)

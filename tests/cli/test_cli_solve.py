@@ -57,7 +57,23 @@ def test_long_labellings_are_cut_in_text(tmp_path, capsys):
 def test_out_writes_all_labels(chain, tmp_path, capsys):
     path, crf, minimum = chain
     out = tmp_path / "labels.json"
-    assert main(["solve", str(path), "--out", str(out), "--seed", "1", "--time-limit", "10", "--max-iter", "50"]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(path),
+                "--out",
+                str(out),
+                "--seed",
+                "1",
+                "--time-limit",
+                "10",
+                "--max-iter",
+                "50",
+            ]
+        )
+        == 0
+    )
     assert crf.energy(json.loads(out.read_text())["labels"]) == pytest.approx(minimum, abs=1e-6)
     assert str(out) in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["chain.uai", "labels.json"]
@@ -79,7 +95,9 @@ def test_weights_come_from_the_archive(tmp_path, capsys):
     gm.write(crf, tmp_path / "with.npz", weights={"smooth": 2.0})
     gm.write(crf, tmp_path / "without.npz")
     assert main(["solve", str(tmp_path / "with.npz"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["energy"] == pytest.approx(gm.solve(crf, {"smooth": 2.0}).energy)
+    assert json.loads(capsys.readouterr().out)["energy"] == pytest.approx(
+        gm.solve(crf, {"smooth": 2.0}).energy
+    )
     assert main(["solve", str(tmp_path / "without.npz")]) == 2
     assert "smooth" in capsys.readouterr().err
 
@@ -90,19 +108,27 @@ def test_infeasible_is_an_answer_with_nulls(tmp_path, capsys):
     gm.write(crf, tmp_path / "m.npz")
     assert main(["solve", str(tmp_path / "m.npz"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["status"], answer["energy"], answer["bound"], answer["gap"]) == ("infeasible", None, None, 0.0)
+    assert (answer["status"], answer["energy"], answer["bound"], answer["gap"]) == (
+        "infeasible",
+        None,
+        None,
+        0.0,
+    )
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["nowhere.uai"], ["nowhere.uai", "No such file"]),
-    (["model.xyz"], ["model.xyz", ".uai"]),
-    (["{path}", "--solver", "brute-fource"], ["brute-fource", "did you mean 'brute-force'"]),
-    (["{path}", "--time-limit", "-1"], ["time_limit", "-1"]),
-    (["{path}", "--time-limit", "soon"], ["--time-limit", "soon"]),
-    (["{path}", "--evidence", "nowhere.evid"], ["nowhere.evid"]),
-    (["{path}", "--out", "/nowhere/at/all.json"], ["/nowhere/at"]),
-    ([], ["FILE"]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.uai"], ["nowhere.uai", "No such file"]),
+        (["model.xyz"], ["model.xyz", ".uai"]),
+        (["{path}", "--solver", "brute-fource"], ["brute-fource", "did you mean 'brute-force'"]),
+        (["{path}", "--time-limit", "-1"], ["time_limit", "-1"]),
+        (["{path}", "--time-limit", "soon"], ["--time-limit", "soon"]),
+        (["{path}", "--evidence", "nowhere.evid"], ["nowhere.evid"]),
+        (["{path}", "--out", "/nowhere/at/all.json"], ["/nowhere/at"]),
+        ([], ["FILE"]),
+    ],
+)
 def test_bad_input_is_one_line_and_code_2(chain, arguments, words, capsys):
     assert main(["solve", *(a.format(path=chain[0]) for a in arguments)]) == 2
     err = capsys.readouterr().err
@@ -143,7 +169,10 @@ def test_interrupt_reports_the_best_so_far(chain, tmp_path, capsys, find):
     path, crf, _ = chain
     registry.add(Interrupted(find))
     out = tmp_path / "labels.json"
-    assert main(["solve", str(path), "--solver", "test-interrupted", "--json", "--out", str(out)]) == 130
+    assert (
+        main(["solve", str(path), "--solver", "test-interrupted", "--json", "--out", str(out)])
+        == 130
+    )
     said = capsys.readouterr()
     assert "interrupted" in said.err
     assert out.exists() == find
@@ -180,8 +209,13 @@ sys.exit(main(["solve", sys.argv[1], "--solver", "slow", "--json", "--out", "lab
 @pytest.mark.skipif(os.name == "nt", reason="signals as in POSIX")
 def test_ctrl_c_in_a_real_process(chain, tmp_path):
     path, crf, _ = chain
-    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", SEARCH_FOR_EVER, str(path)], cwd=tmp_path, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", SEARCH_FOR_EVER, str(path)],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         assert process.stderr.readline() == "searching\n"
         process.send_signal(signal.SIGINT)

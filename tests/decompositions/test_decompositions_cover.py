@@ -14,7 +14,9 @@ NAMED = ("auto", "per-clique", "chains", "trees")
 
 
 def cover(crf, name):
-    return gm.decompose(crf, gm.Subgraphs([[0, 1, 2], [3, 1], [2, 3, 4]]) if name == "subgraphs" else name)
+    return gm.decompose(
+        crf, gm.Subgraphs([[0, 1, 2], [3, 1], [2, 3, 4]]) if name == "subgraphs" else name
+    )
 
 
 def slave_energy(slaves, x, w):
@@ -62,7 +64,11 @@ def scopes_held(slaves):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_clique_is_in_exactly_one_slave(name, kind):
     crf, _ = random_model(np.random.default_rng(5), kind)
-    wanted = sorted(tuple(sorted(int(v) for v in m)) for b in crf.clique_blocks for m in np.split(b.members, b.indptr[1:-1]))
+    wanted = sorted(
+        tuple(sorted(int(v) for v in m))
+        for b in crf.clique_blocks
+        for m in np.split(b.members, b.indptr[1:-1])
+    )
     assert scopes_held(cover(crf, name)) == wanted
 
 
@@ -77,11 +83,13 @@ def test_trees_are_trees_and_chains_are_chains(name, seed):
     forest = slaves.groups[0]
     for t in range(forest.n):
         edges = forest.edges[forest.tree == t]
-        slots = forest.variable[forest.tree_ptr[t]:forest.tree_ptr[t + 1]]
+        slots = forest.variable[forest.tree_ptr[t] : forest.tree_ptr[t + 1]]
         assert len(slots) == len(edges) + 1 == len(np.unique(edges)), "connected, no cycle"
         if name == "chains":
             assert np.bincount(edges.ravel()).max() <= 2
-            assert (np.sort(edges.max(axis=1))[:-1] == np.sort(edges.min(axis=1))[1:]).all(), "variables increase along it"
+            assert (np.sort(edges.max(axis=1))[:-1] == np.sort(edges.min(axis=1))[1:]).all(), (
+                "variables increase along it"
+            )
 
 
 def test_rows_and_columns_of_a_grid():
@@ -89,17 +97,24 @@ def test_rows_and_columns_of_a_grid():
     crf.add(gm.Potts(gm.grid_edges(3, 4)))
     for name in ("rows-columns", "chains"):
         forest = gm.decompose(crf, name).groups[0]
-        lines = {tuple(sorted(forest.variable[forest.tree_ptr[t]:forest.tree_ptr[t + 1]].tolist())) for t in range(forest.n)}
+        lines = {
+            tuple(sorted(forest.variable[forest.tree_ptr[t] : forest.tree_ptr[t + 1]].tolist()))
+            for t in range(forest.n)
+        }
         rows = {tuple(range(4 * i, 4 * i + 4)) for i in range(3)}
         columns = {tuple(range(j, 12, 4)) for j in range(4)}
         assert lines == rows | columns
 
 
-@pytest.mark.parametrize("edges", [gm.grid_edges(3, 4, 8), gm.grid_edges(3, 4)[:-1], np.zeros((0, 2), int)])
+@pytest.mark.parametrize(
+    "edges", [gm.grid_edges(3, 4, 8), gm.grid_edges(3, 4)[:-1], np.zeros((0, 2), int)]
+)
 def test_rows_columns_refuses_what_is_no_grid(edges):
     crf = gm.CRF(12, 2)
     crf.add(gm.Potts(edges))
-    with pytest.raises(ValueError, match=r"'rows-columns': the edges of .* are not those of a 4-connected grid"):
+    with pytest.raises(
+        ValueError, match=r"'rows-columns': the edges of .* are not those of a 4-connected grid"
+    ):
         gm.decompose(crf, "rows-columns")
 
 
@@ -114,16 +129,24 @@ def test_variables_without_cliques_get_a_slave():
 
 def test_unknown_and_wrong_decompositions():
     crf = frustrated_cycle()
-    with pytest.raises(gm.UnknownNameError, match="no decomposition named 'chian'; did you mean 'chains'"):
+    with pytest.raises(
+        gm.UnknownNameError, match="no decomposition named 'chian'; did you mean 'chains'"
+    ):
         gm.decompose(crf, "chian")
-    with pytest.raises(TypeError, match=r"decomposition: expected a name or a gmlearn.Decomposition, got int"):
+    with pytest.raises(
+        TypeError, match=r"decomposition: expected a name or a gmlearn.Decomposition, got int"
+    ):
         gm.decompose(crf, 3)
-    with pytest.raises(ValueError, match=r"'subgraphs': give the sets of variables, gm.Subgraphs\(sets\)"):
+    with pytest.raises(
+        ValueError, match=r"'subgraphs': give the sets of variables, gm.Subgraphs\(sets\)"
+    ):
         gm.decompose(crf, "subgraphs")
 
 
-@pytest.mark.parametrize("sets, message", [([[0, 1, 7]], "7"), ([[0, 1, -1]], "-1"), ([[0, 1, 1]], "twice"),
-                                           ([[0, 1, 1.5]], "whole")])
+@pytest.mark.parametrize(
+    "sets, message",
+    [([[0, 1, 7]], "7"), ([[0, 1, -1]], "-1"), ([[0, 1, 1]], "twice"), ([[0, 1, 1.5]], "whole")],
+)
 def test_subgraphs_refuse_bad_sets(sets, message):
     with pytest.raises(ValueError, match=message):
         gm.decompose(frustrated_cycle(), gm.Subgraphs(sets))
@@ -142,15 +165,24 @@ def test_a_claiming_decomposition_is_what_auto_takes(monkeypatch):
             return gm.decompose(crf, "per-clique", power)
 
     objects, real = registry.objects("decomposition"), type(registry).objects
-    monkeypatch.setattr(type(registry), "objects",
-                        lambda self, kind: [*objects, Mine()] if kind == "decomposition" else real(self, kind))
-    assert isinstance(registry.get("decomposition", "auto").decompose(frustrated_cycle()).groups[0], gm.CliqueGroup)
+    monkeypatch.setattr(
+        type(registry),
+        "objects",
+        lambda self, kind: [*objects, Mine()] if kind == "decomposition" else real(self, kind),
+    )
+    assert isinstance(
+        registry.get("decomposition", "auto").decompose(frustrated_cycle()).groups[0],
+        gm.CliqueGroup,
+    )
 
 
 # ---------------------------------------------------------------------- the hierarchy of bounds
 
+
 def bound(crf, decomposition, w=None, max_iter=400):
-    return gm.solve(crf, w, solver="bcfw", decomposition=decomposition, max_iter=max_iter, tol=1e-9).bound
+    return gm.solve(
+        crf, w, solver="bcfw", decomposition=decomposition, max_iter=max_iter, tol=1e-9
+    ).bound
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -194,7 +226,9 @@ def test_cells_of_a_frustrated_grid_are_tighter_than_its_edges():
 
 def test_high_order_cliques_reach_their_linear_program():
     crf, w = random_model(np.random.default_rng(0), "high-order")
-    assert bound(crf, "per-clique", w) == pytest.approx(gm.solve(crf, w, solver="lp").bound, abs=2e-3)
+    assert bound(crf, "per-clique", w) == pytest.approx(
+        gm.solve(crf, w, solver="lp").bound, abs=2e-3
+    )
 
 
 @pytest.mark.parametrize("seed", [17, 28])

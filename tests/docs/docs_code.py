@@ -32,7 +32,11 @@ def run(code: str, names: dict) -> str:
 
 def promised(code: str) -> list[str]:
     """The lines that a block says it prints."""
-    return [line.removeprefix("# prints: ") for line in code.splitlines() if line.startswith("# prints: ")]
+    return [
+        line.removeprefix("# prints: ")
+        for line in code.splitlines()
+        if line.startswith("# prints: ")
+    ]
 
 
 def assert_same_output(said: list[str], printed: str) -> None:
@@ -42,4 +46,6 @@ def assert_same_output(said: list[str], printed: str) -> None:
     for promise, line in zip(said, found):
         assert NUMBER.sub("#", promise) == NUMBER.sub("#", line)
         for a, b in zip(NUMBER.findall(promise), NUMBER.findall(line)):
-            assert abs(float(a) - float(b)) <= 0.5 + 0.1 * abs(float(a)), f"{promise!r} was promised, {line!r} printed"
+            assert abs(float(a) - float(b)) <= 0.5 + 0.1 * abs(float(a)), (
+                f"{promise!r} was promised, {line!r} printed"
+            )

@@ -17,12 +17,17 @@ def test_code_and_messages_alternate():
     assert {(a, b) for (a, _), (b, _) in ENTRIES} == {("python", "text")}
 
 
-@pytest.mark.parametrize(("code", "message"), [(code, message) for (_, code), (_, message) in ENTRIES],
-                         ids=[message.split(":", 2)[1].strip()[:40] for _, (_, message) in ENTRIES])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(code, message) for (_, code), (_, message) in ENTRIES],
+    ids=[message.split(":", 2)[1].strip()[:40] for _, (_, message) in ENTRIES],
+)
 def test_message(code, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, _, text = message.strip().partition(": ")
     with pytest.raises(Exception) as caught:
         docs_code.run(code, {"np": np, "gm": gm, "__name__": "documentation"})
     assert type(caught.value).__name__ == kind
-    assert re.fullmatch(re.escape(text).replace(re.escape("..."), ".*"), str(caught.value), re.DOTALL)
+    assert re.fullmatch(
+        re.escape(text).replace(re.escape("..."), ".*"), str(caught.value), re.DOTALL
+    )

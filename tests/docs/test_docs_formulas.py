@@ -30,8 +30,10 @@ def test_an_unknown_command_ends_the_build():
 
 
 def test_what_arithmatex_leaves_is_drawn():
-    shown = formulas.on_page_content(r'<p>a <span class="arithmatex">\(x &lt; \arg\min_y y\)</span></p>'
-                                     r'<div class="arithmatex">\[' + "\nx\n" + r'\]</div>')
+    shown = formulas.on_page_content(
+        r'<p>a <span class="arithmatex">\(x &lt; \arg\min_y y\)</span></p>'
+        r'<div class="arithmatex">\[' + "\nx\n" + r"\]</div>"
+    )
     assert shown.count("<math") == 2
     assert "arithmatex" not in shown
     assert "argmin" in shown
@@ -49,7 +51,8 @@ def test_every_formula_of_the_docstrings_is_understood():
 def test_docstring():
     shown = formulas.markdown(
         "Edges :math:`s\\,[a \\ne b]`, and [l != truth][v] in words.\n\n.. math:: a +\n    b\n\nParameters\n----------\n"
-        "edges : int (M, 2).\n\nReturns\n-------\ncosts : float (M,).\n\nExamples\n--------\n>>> f()\n[1, 2]")
+        "edges : int (M, 2).\n\nReturns\n-------\ncosts : float (M,).\n\nExamples\n--------\n>>> f()\n[1, 2]"
+    )
     assert "$s\\,[a \\ne b]$, and \\[l != truth]\\[v] in words" in shown
     assert "\n$$\na + b\n$$\n" in shown
     assert "\nedges\n    int (M, 2).\n" in shown
@@ -58,4 +61,6 @@ def test_docstring():
 
 
 def test_an_answer_without_a_name():
-    assert formulas.markdown("Draw.\n\nReturns\n-------\nThe axes.").endswith("\nReturns\n-------\n:\n    The axes.")
+    assert formulas.markdown("Draw.\n\nReturns\n-------\nThe axes.").endswith(
+        "\nReturns\n-------\n:\n    The axes."
+    )

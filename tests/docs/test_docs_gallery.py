@@ -28,12 +28,19 @@ def test_the_gallery_shows_every_example():
     for script in build_gallery.scripts():
         assert f'"examples/{script.name}"' in text
     for kept in build_gallery.GALLERY.glob("plot_*"):
-        assert (build_gallery.EXAMPLES / f"{kept.stem}.py").exists(), f"{kept.name} belongs to no example"
+        assert (build_gallery.EXAMPLES / f"{kept.stem}.py").exists(), (
+            f"{kept.name} belongs to no example"
+        )
 
 
 def test_every_example_has_its_picture_in_the_gallery():
-    missing = sorted({s.stem for s in build_gallery.scripts()} - {p.stem for p in build_gallery.GALLERY.glob("plot_*.png")})
-    assert not missing, f"run: python docs/build_gallery.py {' '.join(m.removeprefix('plot_') for m in missing)}"
+    missing = sorted(
+        {s.stem for s in build_gallery.scripts()}
+        - {p.stem for p in build_gallery.GALLERY.glob("plot_*.png")}
+    )
+    assert not missing, (
+        f"run: python docs/build_gallery.py {' '.join(m.removeprefix('plot_') for m in missing)}"
+    )
 
 
 def test_the_performance_page_is_made_of_the_measurements():
@@ -46,13 +53,18 @@ def test_the_performance_page_is_made_of_the_measurements():
 
 def test_a_measurement_names_its_command():
     for text in build_performance.MEASUREMENTS.glob("*.txt"):
-        head, script = text.read_text("utf-8").splitlines()[0], build_performance.benchmark(text.stem)
+        head, script = (
+            text.read_text("utf-8").splitlines()[0],
+            build_performance.benchmark(text.stem),
+        )
         assert head.startswith(f"$ python tests/benchmarks/{script}.py")
         assert (build_performance.BENCHMARKS / f"{script}.py").exists()
 
 
 def test_one_command_measures_every_benchmark():
-    assert set(build_performance.RECIPES) == {p.stem for p in build_performance.BENCHMARKS.glob("*.py")}
+    assert set(build_performance.RECIPES) == {
+        p.stem for p in build_performance.BENCHMARKS.glob("*.py")
+    }
 
 
 def test_a_measurement_hides_where_the_data_was(tmp_path, monkeypatch):

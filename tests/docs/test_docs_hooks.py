@@ -7,7 +7,11 @@ import docs_code
 
 from gmlearn.registry import hookspecs
 
-HOOKS = [name for name, value in vars(hookspecs).items() if inspect.isfunction(value) and name.startswith("gmlearn_")]
+HOOKS = [
+    name
+    for name, value in vars(hookspecs).items()
+    if inspect.isfunction(value) and name.startswith("gmlearn_")
+]
 PAGES = docs_code.PAGES / "hooks"
 
 

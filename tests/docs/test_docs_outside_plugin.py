@@ -20,19 +20,45 @@ def environment(tmp_path_factory):
     # a copy, so that the build leaves nothing in the checkout
     source = target / "source"
     shutil.copytree(PLUGIN, source)
-    offline = ["--no-build-isolation", "--no-index"] if importlib.util.find_spec("hatchling") else []
-    done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", *offline, "--disable-pip-version-check",
-                           "--target", target / "site", source], capture_output=True, text=True)
+    offline = (
+        ["--no-build-isolation", "--no-index"] if importlib.util.find_spec("hatchling") else []
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            *offline,
+            "--disable-pip-version-check",
+            "--target",
+            target / "site",
+            source,
+        ],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode and not offline:
-        pytest.skip(f"hatchling is not installed and could not be fetched: {done.stderr.splitlines()[-1]}")
+        pytest.skip(
+            f"hatchling is not installed and could not be fetched: {done.stderr.splitlines()[-1]}"
+        )
     assert done.returncode == 0, done.stderr
-    path = os.pathsep.join([str(target / "site"), str(docs_code.ROOT), str(docs_code.ROOT / "plugins")])
+    path = os.pathsep.join(
+        [str(target / "site"), str(docs_code.ROOT), str(docs_code.ROOT / "plugins")]
+    )
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     return {**inherited, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def gmlearn(environment, *arguments):
-    return subprocess.run([sys.executable, "-m", "gmlearn.cli", *arguments], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "gmlearn.cli", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_it_is_found_by_its_entry_point(environment):
@@ -52,7 +78,19 @@ def test_it_keeps_the_contracts(environment):
 
 
 def test_its_own_tests_pass(environment):
-    command = ["pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", PLUGIN, PLUGIN / "tests"]
-    done = subprocess.run([sys.executable, "-m", *command], env=environment, capture_output=True, text=True)
+    command = [
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        PLUGIN,
+        PLUGIN / "tests",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout

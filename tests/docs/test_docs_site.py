@@ -9,9 +9,18 @@ import pytest
 
 import gmlearn as gm
 
-PROSE = [docs_code.ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff")]
+PROSE = [
+    docs_code.ROOT / name
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff")
+]
 PAGES = sorted(docs_code.PAGES.rglob("*.md"))
-GENERATED = ("reference/core.md", "reference/plugins.md", "reference/modules.md", "gallery/index.md", "performance.md")
+GENERATED = (
+    "reference/core.md",
+    "reference/plugins.md",
+    "reference/modules.md",
+    "gallery/index.md",
+    "performance.md",
+)
 
 
 @pytest.mark.parametrize("path", [docs_code.ROOT / "README.md", *PAGES], ids=lambda p: p.stem)
@@ -20,7 +29,10 @@ def test_relative_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", text):
         if "://" not in target:
             there = (path.parent / target).resolve()
-            made = there.is_relative_to(docs_code.PAGES) and str(there.relative_to(docs_code.PAGES)) in GENERATED
+            made = (
+                there.is_relative_to(docs_code.PAGES)
+                and str(there.relative_to(docs_code.PAGES)) in GENERATED
+            )
             assert there.exists() or made, f"{path.name} links to {target}"
 
 
@@ -37,7 +49,11 @@ def test_pictures_are_small():
         assert picture.stat().st_size < 150_000, picture
 
 
-@pytest.mark.parametrize("path", [*PROSE, *PAGES, *sorted((docs_code.ROOT / "docs").rglob("*.txt"))], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    [*PROSE, *PAGES, *sorted((docs_code.ROOT / "docs").rglob("*.txt"))],
+    ids=lambda p: p.stem,
+)
 def test_nothing_names_a_machine(path):
     text = path.read_text("utf-8")
     assert not re.search(r"/home/|/tmp/|/root/|site-packages", text)
@@ -68,8 +84,17 @@ def test_citation_has_the_five_papers():
 def test_the_site_builds_without_warnings(tmp_path):
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
-    settings = ["--strict", "--quiet", "-f", docs_code.ROOT / "docs" / "mkdocs.yml", "-d", tmp_path / "site"]
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", *settings], capture_output=True, text=True)
+    settings = [
+        "--strict",
+        "--quiet",
+        "-f",
+        docs_code.ROOT / "docs" / "mkdocs.yml",
+        "-d",
+        tmp_path / "site",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", *settings], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 25

@@ -11,13 +11,20 @@ import gmlearn as gm
 from gmlearn.registry import registry
 
 README = docs_code.ROOT / "README.md"
-WITH_CODE = [p for p in sorted(docs_code.PAGES.rglob("*.md")) if docs_code.python_of(p) and p.name != "faq.md"]
+WITH_CODE = [
+    p
+    for p in sorted(docs_code.PAGES.rglob("*.md"))
+    if docs_code.python_of(p) and p.name != "faq.md"
+]
 
 
 @pytest.fixture(autouse=True)
 def registry_as_before():
     """What a page registers is forgotten after it."""
-    entries, plugins = {(e.kind, e.name): e for e in registry.entries()}, set(registry._manager.get_plugins())
+    entries, plugins = (
+        {(e.kind, e.name): e for e in registry.entries()},
+        set(registry._manager.get_plugins()),
+    )
     yield
     registry._entries.clear()
     registry._entries.update(entries)
@@ -51,7 +58,10 @@ def test_the_readme_keeps_its_promises(tmp_path, monkeypatch):
     assert "edge-tables" in {group.solver.name for group in slaves.groups}
     assert lines_of(tour) == 20
     docs_code.assert_same_output(docs_code.promised(own), docs_code.run(own, names))
-    assert all(x[:8].sum() % 2 == x[4:].sum() % 2 == 0 for x in names["even"]) and names["model"].weights["parity"] > 0
+    assert (
+        all(x[:8].sum() % 2 == x[4:].sum() % 2 == 0 for x in names["even"])
+        and names["model"].weights["parity"] > 0
+    )
     assert lines_of(own) <= 30
 
 
@@ -79,8 +89,14 @@ def test_the_two_commands_stand_in_the_readme():
 
 
 def test_the_table_of_plugins_names_what_they_export():
-    rows = re.findall(r"^\| `(gmlearn_\w+)` \|[^|]*\|([^|]*)\|$", README.read_text("utf-8"), re.MULTILINE)
-    packages = sorted(p.name for p in (docs_code.ROOT / "plugins").glob("gmlearn_*") if (p / "__init__.py").exists())
+    rows = re.findall(
+        r"^\| `(gmlearn_\w+)` \|[^|]*\|([^|]*)\|$", README.read_text("utf-8"), re.MULTILINE
+    )
+    packages = sorted(
+        p.name
+        for p in (docs_code.ROOT / "plugins").glob("gmlearn_*")
+        if (p / "__init__.py").exists()
+    )
     assert sorted(name for name, _ in rows) == packages
     for package, called in rows:
         for name in re.findall(r"`([A-Za-z_]+)`", called):

@@ -37,7 +37,9 @@ def full_model():
     """A model with every built-in block, and weights for it."""
     rng = np.random.default_rng(0)
     crf = gm.CRF([3, 3, 3, 2, 4])
-    crf.add_unary([[0.0, np.inf, 1.0], [0.5, 0.25, 2.0], [0, 0, 0], [1.0, -1.0], [0.1, 0.2, 0.3, np.inf]])
+    crf.add_unary(
+        [[0.0, np.inf, 1.0], [0.5, 0.25, 2.0], [0, 0, 0], [1.0, -1.0], [0.1, 0.2, 0.3, np.inf]]
+    )
     crf.add(gm.Unary(rng.normal(size=(3, 2)), weight="u", variables=[0, 1, 2]))
     crf.add(gm.Unary(rng.normal(size=(1, 4, 3)), weight="u2", variables=[4]))
     crf.add(gm.Potts([[0, 1], [1, 3]], contrast=[0.5, 2.0], weight="smooth"))

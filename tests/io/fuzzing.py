@@ -30,13 +30,33 @@ SLOW, MAX_GROWTH = 10.0, 2**29
 
 UAI = b"MARKOV\n3\n2 3 2\n3\n1 1\n2 0 1\n2 2 1\n\n3\n 0.5 0 2\n\n6\n 1 2 3 4 5 6\n6\n 1 2 3e-1 4 5 6\n"
 WCSP = b"toy 3 3 4 100\n2 3 2\n1 1 5 1\n2 7\n-2 0 1 0 2\n0 1 4\n1 2 100\n0 3 0\n2 2 1 0 -1\n"
-CFN = (b'{"problem": {"name": "t", "mustbe": "<100.0"}, "variables": {"x": ["a", "b"], "y": 3},\n'
-       b'"functions": {"f": {"scope": ["x", "y"], "defaultcost": 0, "costs": ["a", 1, 4, 1, 2, 100.0]},\n'
-       b'"g": {"scope": ["x", "y"], "costs": "f"}, "h": {"scope": [0], "costs": ["1.5", 2]}}}\n')
+CFN = (
+    b'{"problem": {"name": "t", "mustbe": "<100.0"}, "variables": {"x": ["a", "b"], "y": 3},\n'
+    b'"functions": {"f": {"scope": ["x", "y"], "defaultcost": 0, "costs": ["a", 1, 4, 1, 2, 100.0]},\n'
+    b'"g": {"scope": ["x", "y"], "costs": "f"}, "h": {"scope": [0], "costs": ["1.5", 2]}}}\n'
+)
 EVIDENCE = b"2 0 1 2 0\n"
-STUMBLING_BLOCKS = [b"99999999999", b"-1", b" 1e999 ", b" nan ", b"[[[[", b'"', b"\x00", b"\xff\xfe", b"_", b" 0 ", b"2147483648",
-                    b"9" * 5000, b"1e308 ", b"9223372036854775807", b"-9223372036854775808", b"4294967295", b"__import__('os')",
-                    b"{" * 3000, b"[" * 3000]
+STUMBLING_BLOCKS = [
+    b"99999999999",
+    b"-1",
+    b" 1e999 ",
+    b" nan ",
+    b"[[[[",
+    b'"',
+    b"\x00",
+    b"\xff\xfe",
+    b"_",
+    b" 0 ",
+    b"2147483648",
+    b"9" * 5000,
+    b"1e308 ",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"4294967295",
+    b"__import__('os')",
+    b"{" * 3000,
+    b"[" * 3000,
+]
 NUMBER = re.compile(rb"[0-9]+")
 
 
@@ -63,8 +83,16 @@ def training_problem() -> list[gm.Sample]:
 
 
 def train(folder: pathlib.Path, optimizer: str, max_iter: int, name: str) -> gm.TrainedModel:
-    return gm.train(training_problem(), optimizer=optimizer, max_iter=max_iter, tol=-1.0, completion_every=2, checkpoint_every=1,
-                    checkpoint=folder / name, show_progress=False)
+    return gm.train(
+        training_problem(),
+        optimizer=optimizer,
+        max_iter=max_iter,
+        tol=-1.0,
+        completion_every=2,
+        checkpoint_every=1,
+        checkpoint=folder / name,
+        show_progress=False,
+    )
 
 
 def sample_npz(folder: pathlib.Path) -> bytes:
@@ -85,11 +113,21 @@ def checkpoint_npz(folder: pathlib.Path, optimizer: str) -> bytes:
 
 def seeds(folder: pathlib.Path) -> dict[str, bytes]:
     """File name -> a sound file of that kind."""
-    return {"m.uai": UAI, "m.wcsp": WCSP, "m.cfn": CFN, "m.uai.gz": gzip.compress(UAI, mtime=0),
-            "m.wcsp.gz": gzip.compress(WCSP, mtime=0), "m.cfn.gz": gzip.compress(CFN, mtime=0), "m.npz": model_npz(folder),
-            "m.evid": EVIDENCE, "sample.npz": sample_npz(folder), "trained.npz": trained_npz(folder),
-            "bcfw.checkpoint": checkpoint_npz(folder, "bcfw"), "subgradient.checkpoint": checkpoint_npz(folder, "subgradient"),
-            "cutting-plane.checkpoint": checkpoint_npz(folder, "cutting-plane")}
+    return {
+        "m.uai": UAI,
+        "m.wcsp": WCSP,
+        "m.cfn": CFN,
+        "m.uai.gz": gzip.compress(UAI, mtime=0),
+        "m.wcsp.gz": gzip.compress(WCSP, mtime=0),
+        "m.cfn.gz": gzip.compress(CFN, mtime=0),
+        "m.npz": model_npz(folder),
+        "m.evid": EVIDENCE,
+        "sample.npz": sample_npz(folder),
+        "trained.npz": trained_npz(folder),
+        "bcfw.checkpoint": checkpoint_npz(folder, "bcfw"),
+        "subgradient.checkpoint": checkpoint_npz(folder, "subgradient"),
+        "cutting-plane.checkpoint": checkpoint_npz(folder, "cutting-plane"),
+    }
 
 
 # ---------------------------------------------------------------------- reading
@@ -111,7 +149,11 @@ def attempt(path: pathlib.Path, content: bytes) -> bool:
     except UnknownNameError:
         return False
     except ValueError as error:
-        assert isinstance(error, io.FormatError) or path.suffix == ".checkpoint" or path.name == "trained.npz", repr(error)
+        assert (
+            isinstance(error, io.FormatError)
+            or path.suffix == ".checkpoint"
+            or path.name == "trained.npz"
+        ), repr(error)
         assert path.name in str(error), f"the file is not named: {error}"
         return False
     weights = {name: np.zeros(shape) for name, shape in crf.layout.shapes.items()}
@@ -138,9 +180,9 @@ def mutate(rng: random.Random, content: bytes, others: list[bytes]) -> bytes:
         if kind == 0 and at < len(data):
             data[at] = rng.randrange(256)
         elif kind == 1:
-            del data[at:at + rng.randint(1, 8)]
+            del data[at : at + rng.randint(1, 8)]
         elif kind == 2:
-            data[at:at] = data[rng.randrange(len(data) + 1):][:rng.randint(1, 30)]
+            data[at:at] = data[rng.randrange(len(data) + 1) :][: rng.randint(1, 30)]
         elif kind == 3:
             data[at:at] = rng.choice(STUMBLING_BLOCKS)
         elif kind == 4 and at < len(data):
@@ -148,17 +190,24 @@ def mutate(rng: random.Random, content: bytes, others: list[bytes]) -> bytes:
         elif kind == 5:
             other = rng.choice(others)
             start = rng.randrange(len(other) + 1)
-            data[at:at + rng.randint(0, 40)] = other[start:start + rng.randint(1, 200)]
+            data[at : at + rng.randint(0, 40)] = other[start : start + rng.randint(1, 200)]
         elif kind == 6 and rng.random() < 0.3:
             del data[at:]
         elif kind == 7 and (numbers := list(NUMBER.finditer(data))):
             number = rng.choice(numbers)
-            data[number.start():number.end()] = rng.choice([number.group() * rng.randint(2, 6), b"0", b"-" + number.group(),
-                                                            b"%d" % (int(number.group()[:30]) + rng.choice([-1, 1])), b"1e18"])
+            data[number.start() : number.end()] = rng.choice(
+                [
+                    number.group() * rng.randint(2, 6),
+                    b"0",
+                    b"-" + number.group(),
+                    b"%d" % (int(number.group()[:30]) + rng.choice([-1, 1])),
+                    b"1e18",
+                ]
+            )
         elif kind == 8:
-            data[at:at + 1] = data[at:at + 1] * rng.choice([2, 100, 3000])
+            data[at : at + 1] = data[at : at + 1] * rng.choice([2, 100, 3000])
         else:
-            data[at:at + 1] = bytes([rng.choice(b"0123456789 .-[]{}:,\n")])
+            data[at : at + 1] = bytes([rng.choice(b"0123456789 .-[]{}:,\n")])
     return bytes(data)
 
 
@@ -173,8 +222,14 @@ def mutate_archive(rng: random.Random, content: bytes) -> bytes:
         for name in names:
             data = old.read(name)
             if name == chosen:
-                data = (_edit_header if name == "header.npy" and rng.random() < 0.8 else _edit_array)(rng, data)
-            new.writestr(name, data, rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]) if name == chosen else None)
+                data = (
+                    _edit_header if name == "header.npy" and rng.random() < 0.8 else _edit_array
+                )(rng, data)
+            new.writestr(
+                name,
+                data,
+                rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]) if name == chosen else None,
+            )
     return out.getvalue()
 
 
@@ -188,7 +243,9 @@ def _edit_array(rng: random.Random, data: bytes) -> bytes:
     """Other numbers, another shape, another type, or bytes that are no array."""
     kind = rng.randrange(5)
     if kind == 0:
-        head = rng.choice([0, 128])  # mostly behind the array's own header, else few cases get past it
+        head = rng.choice(
+            [0, 128]
+        )  # mostly behind the array's own header, else few cases get past it
         return data[:head] + _change_bytes(rng, data[head:])
     array = np.load(bytes_io.BytesIO(data), allow_pickle=False)
     if kind == 1:
@@ -196,21 +253,34 @@ def _edit_array(rng: random.Random, data: bytes) -> bytes:
         array = np.resize(array, length) if array.size else np.zeros(length, array.dtype)
     elif kind == 2:
         with np.errstate(all="ignore"):
-            array = array.astype(rng.choice([bool, np.int8, np.int32, np.int64, np.uint64, np.float32, np.float64]))
+            array = array.astype(
+                rng.choice([bool, np.int8, np.int32, np.int64, np.uint64, np.float32, np.float64])
+            )
     elif kind == 3:
-        array = array.reshape(rng.choice([(-1,), (1, -1), (-1, 1), array.shape[::-1]]) if array.size else (0, 3))
+        array = array.reshape(
+            rng.choice([(-1,), (1, -1), (-1, 1), array.shape[::-1]]) if array.size else (0, 3)
+        )
     elif array.size and array.dtype.kind in "iuf":
         with np.errstate(all="ignore"):
-            extreme = rng.choice([0, -1, 1, 2, 7, 2**31, 2**62, -2**62]) if array.dtype.kind == "i" else rng.choice(
-                [0, 1, 255]) if array.dtype.kind == "u" else rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.5])
-            array.reshape(-1)[rng.randrange(array.size)] = extreme if array.dtype.itemsize == 8 else 1
+            extreme = (
+                rng.choice([0, -1, 1, 2, 7, 2**31, 2**62, -(2**62)])
+                if array.dtype.kind == "i"
+                else rng.choice([0, 1, 255])
+                if array.dtype.kind == "u"
+                else rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.5])
+            )
+            array.reshape(-1)[rng.randrange(array.size)] = (
+                extreme if array.dtype.itemsize == 8 else 1
+            )
     return npy(array)
 
 
 def _change_bytes(rng: random.Random, body: bytes) -> bytes:
     data = bytearray(body)
     for _ in range(rng.randint(1, 3) if data else 0):
-        data[rng.randrange(len(data))] = rng.choice([0, 1, 2, 3, 48, 57, 127, 128, 240, 255, rng.randrange(256)])
+        data[rng.randrange(len(data))] = rng.choice(
+            [0, 1, 2, 3, 48, 57, 127, 128, 240, 255, rng.randrange(256)]
+        )
     return bytes(data)
 
 
@@ -234,8 +304,32 @@ def _edit_value(rng: random.Random, node: dict | list) -> None:
     elif rng.random() < 0.15 and isinstance(node, dict):
         node[rng.choice(["kind", "", "__class__", "n_labels", "size"])] = node.pop(key)
     else:
-        node[key] = rng.choice([None, True, 0, -1, 1, 3, 10**9, 10**30, -2**63, 0.5, float("inf"), float("nan"), "", "x", "table",
-                                "u", [], {}, [0] * 5, {"a": {}}, "../../etc/passwd", "x" * 3000])
+        node[key] = rng.choice(
+            [
+                None,
+                True,
+                0,
+                -1,
+                1,
+                3,
+                10**9,
+                10**30,
+                -(2**63),
+                0.5,
+                float("inf"),
+                float("nan"),
+                "",
+                "x",
+                "table",
+                "u",
+                [],
+                {},
+                [0] * 5,
+                {"a": {}},
+                "../../etc/passwd",
+                "x" * 3000,
+            ]
+        )
 
 
 # ---------------------------------------------------------------------- the run
@@ -244,6 +338,7 @@ def _edit_value(rng: random.Random, node: dict | list) -> None:
 @contextlib.contextmanager
 def limited_time(seconds: float):
     """An AssertionError in whatever takes longer (a crash of compiled code shows by itself)."""
+
     def stop(*_):
         raise AssertionError(f"more than {seconds:g} s")
 
@@ -258,7 +353,9 @@ def limited_time(seconds: float):
 
 def damaged(rng: random.Random, name: str, content: bytes, others: list[bytes]) -> bytes:
     if name.endswith(".gz") and rng.random() < 0.5:
-        return gzip.compress(mutate(rng, gzip.decompress(content), others), compresslevel=1, mtime=0)
+        return gzip.compress(
+            mutate(rng, gzip.decompress(content), others), compresslevel=1, mtime=0
+        )
     if name.endswith((".npz", ".checkpoint")) and rng.random() < 0.85:
         return mutate_archive(rng, content)
     return mutate(rng, content, others)
@@ -269,11 +366,16 @@ def describe(content: bytes) -> str:
     return f"{len(content)} bytes" + (f": {content!r}" if len(content) < 400 else "")
 
 
-def fuzz(folder: pathlib.Path, seed: int, cases: int, seconds: float, names: Callable[[str], bool] = bool) -> tuple[int, int]:
+def fuzz(
+    folder: pathlib.Path, seed: int, cases: int, seconds: float, names: Callable[[str], bool] = bool
+) -> tuple[int, int]:
     """(cases tried, of which sound); the first case that ends badly is raised."""
     rng, start, sound = random.Random(seed), time.monotonic(), 0
     contents = [(name, content) for name, content in seeds(folder).items() if names(name)]
-    others, before = [content for _, content in contents], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    others, before = (
+        [content for _, content in contents],
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    )
     for case in range(cases):
         if time.monotonic() - start > seconds:
             return case, sound
@@ -283,7 +385,11 @@ def fuzz(folder: pathlib.Path, seed: int, cases: int, seconds: float, names: Cal
             with limited_time(SLOW):
                 sound += attempt(folder / name, mutated)
         except Exception as error:
-            raise AssertionError(f"seed {seed}, case {case}, {name}, {describe(mutated)}") from error
+            raise AssertionError(
+                f"seed {seed}, case {case}, {name}, {describe(mutated)}"
+            ) from error
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-        assert grown < MAX_GROWTH, f"seed {seed}, case {case}, {name}: {grown} bytes of memory for {describe(mutated)}"
+        assert grown < MAX_GROWTH, (
+            f"seed {seed}, case {case}, {name}: {grown} bytes of memory for {describe(mutated)}"
+        )
     return cases, sound

@@ -22,10 +22,22 @@ from gmlearn import io
 from gmlearn._utils import archive as archive_room
 from gmlearn.io import text as text_room
 
-MODELS = ("m.uai", "m.wcsp", "m.cfn", "m.uai.gz", "m.wcsp.gz", "m.cfn.gz", "m.npz", "m.evid", "sample.npz")
+MODELS = (
+    "m.uai",
+    "m.wcsp",
+    "m.cfn",
+    "m.uai.gz",
+    "m.wcsp.gz",
+    "m.cfn.gz",
+    "m.npz",
+    "m.evid",
+    "sample.npz",
+)
 TRAINED = ("trained.npz",)
 CHECKPOINTS = ("bcfw.checkpoint", "subgradient.checkpoint", "cutting-plane.checkpoint")
-pytestmark = pytest.mark.filterwarnings("ignore")  # numbers out of range may warn on their way to an error
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # numbers out of range may warn on their way to an error
 
 
 @pytest.fixture(scope="module")
@@ -52,62 +64,151 @@ def test_prefixes_of_training_files(quick_path, name):
     assert not any(attempt(quick_path / name, whole[:n]) for n in range(1, len(whole), 97))
 
 
-@pytest.mark.parametrize(("names", "cases"), [pytest.param(MODELS, 4000, id="models"),
-                                              pytest.param(TRAINED, 400, id="trained"),
-                                              pytest.param(CHECKPOINTS, 300, id="checkpoints")])
+@pytest.mark.parametrize(
+    ("names", "cases"),
+    [
+        pytest.param(MODELS, 4000, id="models"),
+        pytest.param(TRAINED, 400, id="trained"),
+        pytest.param(CHECKPOINTS, 300, id="checkpoints"),
+    ],
+)
 def test_mutated_files(quick_path, names, cases):
     tried, sound = fuzz(quick_path, seed=1, cases=cases, seconds=20, names=names.__contains__)
     assert 0 < sound < tried
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("names", "seconds"), [pytest.param(MODELS, 400, id="models"),
-                                                pytest.param(TRAINED, 100, id="trained"),
-                                                pytest.param(CHECKPOINTS, 100, id="checkpoints")])
+@pytest.mark.parametrize(
+    ("names", "seconds"),
+    [
+        pytest.param(MODELS, 400, id="models"),
+        pytest.param(TRAINED, 100, id="trained"),
+        pytest.param(CHECKPOINTS, 100, id="checkpoints"),
+    ],
+)
 def test_mutated_files_long(quick_path, names, seconds):
     """A million cases or ten minutes, from another seed each time."""
-    cases, sound = fuzz(quick_path, seed=time.time_ns() % 2**32, cases=1_000_000, seconds=seconds, names=names.__contains__)
+    cases, sound = fuzz(
+        quick_path,
+        seed=time.time_ns() % 2**32,
+        cases=1_000_000,
+        seconds=seconds,
+        names=names.__contains__,
+    )
     print(f"{cases} cases, {sound} of them sound")
     assert cases > 1000
 
 
 # ---------------------------------------------------------------------- made up rather than damaged
 
-scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.integers() | st.floats() | st.text(max_size=4) | st.sampled_from(
-    ["gmlearn-model", "table", "truncated", "potts", "smooth", "n_labels"])
-trees = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["potential", "values", "arrays", "weight", "truncation", "variables", "x"]), inner, max_size=3), max_leaves=8)
-blocks = st.fixed_dictionaries({"potential": st.sampled_from(["table", "truncated", "potts", "difference", "pairwise"]) | scalars,
-                                "values": trees, "arrays": st.lists(st.sampled_from(["variables", "values", "start", "shapes"]))})
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["gmlearn-model", "table", "truncated", "potts", "smooth", "n_labels"])
+)
+trees = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["potential", "values", "arrays", "weight", "truncation", "variables", "x"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+blocks = st.fixed_dictionaries(
+    {
+        "potential": st.sampled_from(["table", "truncated", "potts", "difference", "pairwise"])
+        | scalars,
+        "values": trees,
+        "arrays": st.lists(st.sampled_from(["variables", "values", "start", "shapes"])),
+    }
+)
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
 arrays = hnp.arrays(st.sampled_from([np.int64, np.float64, np.uint8, np.bool_, np.float32]), shapes)
-headers = st.fixed_dictionaries({"format": st.just("gmlearn-model"), "version": st.just(1),
-                                 "blocks": st.lists(blocks | trees, max_size=2), "weights": st.none() | trees})
-names = st.sampled_from(["block0.variables", "block0.values", "block0.start", "block0.shapes", "weights0"])
+headers = st.fixed_dictionaries(
+    {
+        "format": st.just("gmlearn-model"),
+        "version": st.just(1),
+        "blocks": st.lists(blocks | trees, max_size=2),
+        "weights": st.none() | trees,
+    }
+)
+names = st.sampled_from(
+    ["block0.variables", "block0.values", "block0.start", "block0.shapes", "weights0"]
+)
 
 
 @settings(deadline=None, max_examples=150)
-@given(header=headers | trees, states=hnp.arrays(np.int64, st.integers(0, 3), elements=st.integers(-1, 3)), unary=arrays,
-       more=st.dictionaries(names, arrays))
+@given(
+    header=headers | trees,
+    states=hnp.arrays(np.int64, st.integers(0, 3), elements=st.integers(-1, 3)),
+    unary=arrays,
+    more=st.dictionaries(names, arrays),
+)
 def test_made_up_archives(quick_path, header, states, unary, more):
     out = bytes_io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     if unary.dtype == np.float64:
         unary = np.resize(unary.ravel(), max(0, int(states.sum())))
     with zipfile.ZipFile(out, "w") as made:
-        for name, array in {"header": text, "n_states": states, "unary": unary, "constant": np.zeros(1), **more}.items():
+        for name, array in {
+            "header": text,
+            "n_states": states,
+            "unary": unary,
+            "constant": np.zeros(1),
+            **more,
+        }.items():
             made.writestr(name + ".npy", npy(array))
     with limited_time(10):
         attempt(quick_path / "m.npz", out.getvalue())
 
 
-words = st.sampled_from(["MARKOV", "BAYES", "0", "1", "2", "3", "-1", "0.5", "1e3", "nan", "[", "]", "{", "}", ":", ",", "x", "y",
-                         "scope", "costs", "functions", "variables", "problem", "mustbe", "<9"])
+words = st.sampled_from(
+    [
+        "MARKOV",
+        "BAYES",
+        "0",
+        "1",
+        "2",
+        "3",
+        "-1",
+        "0.5",
+        "1e3",
+        "nan",
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        ",",
+        "x",
+        "y",
+        "scope",
+        "costs",
+        "functions",
+        "variables",
+        "problem",
+        "mustbe",
+        "<9",
+    ]
+)
 
 
 @settings(deadline=None, max_examples=150)
-@given(name=st.sampled_from(["m.uai", "m.wcsp", "m.cfn", "m.evid"]),
-       content=st.binary(max_size=60) | st.lists(words | st.integers().map(str), max_size=40).map(lambda w: " ".join(w).encode()))
+@given(
+    name=st.sampled_from(["m.uai", "m.wcsp", "m.cfn", "m.evid"]),
+    content=st.binary(max_size=60)
+    | st.lists(words | st.integers().map(str), max_size=40).map(lambda w: " ".join(w).encode()),
+)
 def test_made_up_texts(quick_path, name, content):
     with limited_time(10):
         attempt(quick_path / name, content)
@@ -148,12 +249,17 @@ def test_archives_that_unfold_are_refused_before_they_do(tmp_path, monkeypatch):
     bomb = zipped({"header.npy": header, "x.npy": npy(np.zeros(2**17))}, tmp_path / "bomb.npz")
     assert archive_room.load_arrays(bomb, KIND)[1]["x"].size == 2**17
     monkeypatch.setattr(archive_room, "SAFE_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"bomb\.npz: not a gmlearn trained model file, or damaged .*at most .* bytes of arrays"):
+    with pytest.raises(
+        ValueError,
+        match=r"bomb\.npz: not a gmlearn trained model file, or damaged .*at most .* bytes of arrays",
+    ):
         archive_room.load_arrays(bomb, KIND)
     monkeypatch.undo()
     huge = npy(np.zeros(2)).replace(b"(2,), }" + b" " * 12, b"(1000000000000,), }")
     with pytest.raises(ValueError, match="fill its 16 bytes"):
-        archive_room.load_arrays(zipped({"header.npy": header, "x.npy": huge}, tmp_path / "huge.npz"), KIND)
+        archive_room.load_arrays(
+            zipped({"header.npy": header, "x.npy": huge}, tmp_path / "huge.npz"), KIND
+        )
 
 
 def test_an_archive_that_lies_about_its_sizes(tmp_path):
@@ -170,7 +276,9 @@ def test_an_archive_that_lies_about_its_sizes(tmp_path):
 @pytest.mark.parametrize("member", ["x.pkl", "../x.npy/..", "x.npy.exe"])
 def test_members_that_are_no_arrays(tmp_path, member):
     with pytest.raises(ValueError, match="stored or deflated"):
-        archive_room.read_archive(zipped({member: b"cos\nsystem\n(S'true'\ntR."}, tmp_path / "odd.npz"))
+        archive_room.read_archive(
+            zipped({member: b"cos\nsystem\n(S'true'\ntR."}, tmp_path / "odd.npz")
+        )
 
 
 EXPLODED = []

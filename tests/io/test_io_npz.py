@@ -97,7 +97,9 @@ def test_blocks_of_plugins(tmp_path):
     io.write(crf, tmp_path / "m.npz")
     again = io.read(tmp_path / "m.npz")
     assert all(again.energy(x) == crf.energy(x) for x in labellings(crf))
-    with pytest.raises(ValueError, match=r"attribute 'function' is of type builtin_function_or_method.*state"):
+    with pytest.raises(
+        ValueError, match=r"attribute 'function' is of type builtin_function_or_method.*state"
+    ):
         other = gm.CRF([2, 2])
         other.add(Unstorable([[0, 1]]))
         io.write(other, tmp_path / "n.npz")
@@ -111,7 +113,9 @@ def test_round_trip(states, data, tmp_path_factory):
     crf.unary = rng.choice([0.0, 1e300, np.inf, -0.1], size=crf.n_coords)
     edges = rng.permutation(len(states))[:2][None]
     if len(states) > 1:
-        kind = data.draw(st.sampled_from(["potts", "truncated", "difference", "learnt_table", "table"]))
+        kind = data.draw(
+            st.sampled_from(["potts", "truncated", "difference", "learnt_table", "table"])
+        )
         table = {"tables": [rng.normal(size=crf.n_states[edges[0]])], "variables": edges}
         crf.add(kind, **(table if kind == "table" else {"edges": edges, "weight": "w"}))
     weights = {name: rng.normal(size=shape) for name, shape in crf.layout.shapes.items()}
@@ -145,40 +149,43 @@ def archive(tmp_path):
     return tmp_path / "m.npz"
 
 
-@pytest.mark.parametrize(("change", "match"), [
-    ({"header": None}, "without one"),
-    ({"header": np.frombuffer(b"{", np.uint8)}, "JSON in the header"),
-    ({"header": np.frombuffer(b"[" * 100_000, np.uint8)}, "JSON in the header"),
-    ({"header": np.frombuffer(b"{}", np.uint8)}, "the format 'gmlearn-model'"),
-    ({"n_states": None}, "n_states, one dimension of int64, got none"),
-    ({"n_states": np.array([2, 3, 3])}, "one entry of unary for each state"),
-    ({"n_states": np.array([2**62, 2**62, 7])}, "one entry of unary"),
-    ({"n_states": np.array([2.0, 3.0, 2.0])}, "n_states, one dimension of int64, got shape"),
-    ({"unary": np.full(7, np.nan)}, "finite numbers or inf"),
-    ({"unary": np.full(7, -np.inf)}, "finite numbers or inf"),
-    ({"extra": np.zeros(3)}, "no array beyond"),
-    ({"block0.variables": None}, "one array 'variables' of block 0"),
-    ({"block0.variables": np.array([[0, 1], [2, 9]])}, r"block 0.*must lie in 0\.\.2, got 9"),
-    ({"block0.variables": np.array([[0, 1], [1, 1]])}, "block 0.*names a variable twice"),
-    ({"block0.variables": np.array([[0, 1]])}, "start: expected an array with a leading 1"),
-    ({"block0.variables": np.array([0, 1])}, "variables: expected an int64 array of 2"),
-    ({"block0.variables": np.array([[0.0, 1], [2, 1]])}, "variables: expected an int64 array"),
-    ({"block0.start": np.array([0, 1])}, "reaches beyond the values"),
-    ({"block0.start": np.array([0, -1])}, "reaches beyond the values"),
-    ({"block0.start": np.array([0, 2**63 - 1])}, "reaches beyond the values"),
-    ({"block0.start": np.array([0.0, 0.0])}, r"int64 \(M,\)"),
-    ({"block0.values": np.arange(5.0)}, "reaches beyond the values"),
-    ({"block0.shapes": np.array([[2, 3], [3, 2]])}, "table 1 has shape"),
-    ({"block1.contrast": np.ones(2)}, "contrast: expected an array with a leading 1"),
-    ({"block1.contrast": np.array([np.inf])}, "energies are not one number"),
-    ({"block2._indptr": np.array([0, 2])}, "_indptr: expected increasing"),
-    ({"block2._indptr": np.zeros(0, np.int64)}, "_indptr: expected increasing"),
-    ({"block2.bonus": np.ones(4)}, "bonus: expected an array with a leading 3"),
-    ({"weights0": None}, "weights that fit the model"),
-    ({"weights0": np.ones(3)}, "weights that fit the model"),
-    ({"n_states": np.array(["a", "b"])}, "numbers in the array 'n_states.npy'"),
-    ({"n_states": np.array([2 + 1j])}, "numbers in the array"),
-])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"header": None}, "without one"),
+        ({"header": np.frombuffer(b"{", np.uint8)}, "JSON in the header"),
+        ({"header": np.frombuffer(b"[" * 100_000, np.uint8)}, "JSON in the header"),
+        ({"header": np.frombuffer(b"{}", np.uint8)}, "the format 'gmlearn-model'"),
+        ({"n_states": None}, "n_states, one dimension of int64, got none"),
+        ({"n_states": np.array([2, 3, 3])}, "one entry of unary for each state"),
+        ({"n_states": np.array([2**62, 2**62, 7])}, "one entry of unary"),
+        ({"n_states": np.array([2.0, 3.0, 2.0])}, "n_states, one dimension of int64, got shape"),
+        ({"unary": np.full(7, np.nan)}, "finite numbers or inf"),
+        ({"unary": np.full(7, -np.inf)}, "finite numbers or inf"),
+        ({"extra": np.zeros(3)}, "no array beyond"),
+        ({"block0.variables": None}, "one array 'variables' of block 0"),
+        ({"block0.variables": np.array([[0, 1], [2, 9]])}, r"block 0.*must lie in 0\.\.2, got 9"),
+        ({"block0.variables": np.array([[0, 1], [1, 1]])}, "block 0.*names a variable twice"),
+        ({"block0.variables": np.array([[0, 1]])}, "start: expected an array with a leading 1"),
+        ({"block0.variables": np.array([0, 1])}, "variables: expected an int64 array of 2"),
+        ({"block0.variables": np.array([[0.0, 1], [2, 1]])}, "variables: expected an int64 array"),
+        ({"block0.start": np.array([0, 1])}, "reaches beyond the values"),
+        ({"block0.start": np.array([0, -1])}, "reaches beyond the values"),
+        ({"block0.start": np.array([0, 2**63 - 1])}, "reaches beyond the values"),
+        ({"block0.start": np.array([0.0, 0.0])}, r"int64 \(M,\)"),
+        ({"block0.values": np.arange(5.0)}, "reaches beyond the values"),
+        ({"block0.shapes": np.array([[2, 3], [3, 2]])}, "table 1 has shape"),
+        ({"block1.contrast": np.ones(2)}, "contrast: expected an array with a leading 1"),
+        ({"block1.contrast": np.array([np.inf])}, "energies are not one number"),
+        ({"block2._indptr": np.array([0, 2])}, "_indptr: expected increasing"),
+        ({"block2._indptr": np.zeros(0, np.int64)}, "_indptr: expected increasing"),
+        ({"block2.bonus": np.ones(4)}, "bonus: expected an array with a leading 3"),
+        ({"weights0": None}, "weights that fit the model"),
+        ({"weights0": np.ones(3)}, "weights that fit the model"),
+        ({"n_states": np.array(["a", "b"])}, "numbers in the array 'n_states.npy'"),
+        ({"n_states": np.array([2 + 1j])}, "numbers in the array"),
+    ],
+)
 def test_hostile_arrays(archive, change, match):
     altered(archive, change)
     for reader in (io.read, io.read_weights):
@@ -186,22 +193,37 @@ def test_hostile_arrays(archive, change, match):
             reader(archive)
 
 
-@pytest.mark.parametrize(("edit", "match"), [
-    (lambda h: h.update(version=2), "version 1 of gmlearn-model, got version 2; a newer gmlearn"),
-    (lambda h: h.update(blocks=3), "lists"),
-    (lambda h: h.update(weights=["a", 3]), "lists"),
-    (lambda h: h.pop("weights"), "lists"),
-    (lambda h: h["blocks"].__setitem__(0, 7), "of block 0"),
-    (lambda h: h["blocks"][0].update(values={"energy": 1.0}), "'energy' cannot be an attribute"),
-    (lambda h: h["blocks"][0].update(values={"strides": 1.0}), "'strides' cannot be an attribute"),
-    (lambda h: h["blocks"][0].update(values={"name": "x"}), "'name' cannot be an attribute"),
-    (lambda h: h["blocks"][0].update(values={"__class__": "x"}), "'__class__' cannot be an attribute"),
-    (lambda h: h["blocks"][0].update(values={"a": [1]}), "a number, string, bool or null"),
-    (lambda h: h["blocks"][0].update(values={"variables": 1}), "a value of that name"),
-    (lambda h: h["blocks"][0].update(values={"states": None}), "cannot be an attribute"),
-    (lambda h: h["blocks"][1].update(values={}), "AttributeError"),
-    (lambda h: h["blocks"][1].update(values={"weight": 5}), "must be strings"),
-])
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (
+            lambda h: h.update(version=2),
+            "version 1 of gmlearn-model, got version 2; a newer gmlearn",
+        ),
+        (lambda h: h.update(blocks=3), "lists"),
+        (lambda h: h.update(weights=["a", 3]), "lists"),
+        (lambda h: h.pop("weights"), "lists"),
+        (lambda h: h["blocks"].__setitem__(0, 7), "of block 0"),
+        (
+            lambda h: h["blocks"][0].update(values={"energy": 1.0}),
+            "'energy' cannot be an attribute",
+        ),
+        (
+            lambda h: h["blocks"][0].update(values={"strides": 1.0}),
+            "'strides' cannot be an attribute",
+        ),
+        (lambda h: h["blocks"][0].update(values={"name": "x"}), "'name' cannot be an attribute"),
+        (
+            lambda h: h["blocks"][0].update(values={"__class__": "x"}),
+            "'__class__' cannot be an attribute",
+        ),
+        (lambda h: h["blocks"][0].update(values={"a": [1]}), "a number, string, bool or null"),
+        (lambda h: h["blocks"][0].update(values={"variables": 1}), "a value of that name"),
+        (lambda h: h["blocks"][0].update(values={"states": None}), "cannot be an attribute"),
+        (lambda h: h["blocks"][1].update(values={}), "AttributeError"),
+        (lambda h: h["blocks"][1].update(values={"weight": 5}), "must be strings"),
+    ],
+)
 def test_hostile_headers(archive, edit, match):
     with pytest.raises(io.FormatError, match=match):
         io.read(altered(archive, {}, edit))
@@ -225,14 +247,30 @@ def npy(header: bytes, body: bytes) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
 
 
-@pytest.mark.parametrize(("content", "match"), [
-    (npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }\n", b"x" * 8), "to fill its 8 bytes"),
-    (npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }\n", b"x" * 8), "numbers in"),
-    (npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': __import__('os'), }\n", b"x" * 8), "numbers in"),
-    (npy(b"{'descr': '<f8'", b""), "numbers in"),
-    (b"\x93NUMPY\x01\x00\xff\xff{", "numbers in"),
-    (b"", "numbers in"),
-])
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (
+            npy(
+                b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }\n", b"x" * 8
+            ),
+            "to fill its 8 bytes",
+        ),
+        (
+            npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }\n", b"x" * 8),
+            "numbers in",
+        ),
+        (
+            npy(
+                b"{'descr': '<f8', 'fortran_order': False, 'shape': __import__('os'), }\n", b"x" * 8
+            ),
+            "numbers in",
+        ),
+        (npy(b"{'descr': '<f8'", b""), "numbers in"),
+        (b"\x93NUMPY\x01\x00\xff\xff{", "numbers in"),
+        (b"", "numbers in"),
+    ],
+)
 def test_hostile_array_files(tmp_path, content, match):
     with zipfile.ZipFile(tmp_path / "m.npz", "w") as archive:
         archive.writestr("unary.npy", content)
@@ -246,7 +284,11 @@ def test_bombs_are_refused_before_decompressing(tmp_path):
     with pytest.raises(io.FormatError, match="80000000 declared"):
         io.read(tmp_path / "bomb.npz")
     # The same content with a small size declared in the directory: cut off there, and found out by its checksum.
-    data = (tmp_path / "bomb.npz").read_bytes().replace((80_000_000).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    data = (
+        (tmp_path / "bomb.npz")
+        .read_bytes()
+        .replace((80_000_000).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    )
     (tmp_path / "bomb.npz").write_bytes(data)
     with pytest.raises(io.FormatError, match="damaged"):
         io.read(tmp_path / "bomb.npz")

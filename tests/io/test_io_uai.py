@@ -52,27 +52,30 @@ def test_bayes_and_gz_mean_the_same(put):
         assert plain.energy(x) == other.energy(x)
 
 
-@pytest.mark.parametrize(("old", "new", "line", "expected", "got"), [
-    ("MARKOV", "MARKOW", 1, "MARKOV or BAYES", "'MARKOW'"),
-    ("\n3\n2 3 2", "\nthree\n2 3 2", 2, "the number of variables", "'three'"),
-    ("\n3\n2 3 2", "\n0\n2 3 2", 2, "the number of variables, at least 1", "'0'"),
-    ("\n3\n2 3 2", "\n999999999\n2 3 2", 3, "999999999 numbers of states", "room for at most"),
-    ("2 3 2", "2 0 2", 3, "numbers of states", "'0'"),
-    ("2 3 2", "2 2.5 2", 3, "numbers of states", "'2.5'"),
-    ("2 3 2", "2 3000000000 2", 3, "states over all variables", "3e+09"),
-    ("\n4\n", "\n400\n", 4, "the file has room for", "'400'"),
-    ("\n2 0 1", "\n2 0 7", 6, "variables of factor 1: whole numbers in 0..2", "'7'"),
-    ("\n2 0 1", "\n2 1 1", 6, "different variables", "[1, 1]"),
-    ("\n2 0 1", "\n7 0 1", 6, "the number of variables of factor 1 in 0..3", "'7'"),
-    ("\n6\n", "\n5\n", 12, "6 entries in factor 1", "'5'"),
-    (" 1 2 3 4 5 6\n", " 1 2 -3 4 5 6\n", 13, "values of factor 1, at least 0", "'-3'"),
-    (" 1 2 3 4 5 6\n", " 1 2 nan 4 5 6\n", 13, "finite", "'nan'"),
-    (" 1 2 3 4 5 6\n", " 1 2 1e999 4 5 6\n", 13, "finite", "'1e999'"),
-    (" 1 2 3 4 5 6\n", " 1 2 3-1 4 5 6\n", 13, "values of factor 1: numbers", "'3-1'"),
-    (" 1 2 3 4 5 6\n", " 1 2 3_1 4 5 6\n", 13, "values of factor 1: numbers", "'3_1'"),
-    (" 0.25", " 0.25 1", 17, "the end of the file", "'1'"),
-    (" 0.25\n", "", 17, "values of factor 3", "the end of the file"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "expected", "got"),
+    [
+        ("MARKOV", "MARKOW", 1, "MARKOV or BAYES", "'MARKOW'"),
+        ("\n3\n2 3 2", "\nthree\n2 3 2", 2, "the number of variables", "'three'"),
+        ("\n3\n2 3 2", "\n0\n2 3 2", 2, "the number of variables, at least 1", "'0'"),
+        ("\n3\n2 3 2", "\n999999999\n2 3 2", 3, "999999999 numbers of states", "room for at most"),
+        ("2 3 2", "2 0 2", 3, "numbers of states", "'0'"),
+        ("2 3 2", "2 2.5 2", 3, "numbers of states", "'2.5'"),
+        ("2 3 2", "2 3000000000 2", 3, "states over all variables", "3e+09"),
+        ("\n4\n", "\n400\n", 4, "the file has room for", "'400'"),
+        ("\n2 0 1", "\n2 0 7", 6, "variables of factor 1: whole numbers in 0..2", "'7'"),
+        ("\n2 0 1", "\n2 1 1", 6, "different variables", "[1, 1]"),
+        ("\n2 0 1", "\n7 0 1", 6, "the number of variables of factor 1 in 0..3", "'7'"),
+        ("\n6\n", "\n5\n", 12, "6 entries in factor 1", "'5'"),
+        (" 1 2 3 4 5 6\n", " 1 2 -3 4 5 6\n", 13, "values of factor 1, at least 0", "'-3'"),
+        (" 1 2 3 4 5 6\n", " 1 2 nan 4 5 6\n", 13, "finite", "'nan'"),
+        (" 1 2 3 4 5 6\n", " 1 2 1e999 4 5 6\n", 13, "finite", "'1e999'"),
+        (" 1 2 3 4 5 6\n", " 1 2 3-1 4 5 6\n", 13, "values of factor 1: numbers", "'3-1'"),
+        (" 1 2 3 4 5 6\n", " 1 2 3_1 4 5 6\n", 13, "values of factor 1: numbers", "'3_1'"),
+        (" 0.25", " 0.25 1", 17, "the end of the file", "'1'"),
+        (" 0.25\n", "", 17, "values of factor 3", "the end of the file"),
+    ],
+)
 def test_errors_say_where_and_what(put, old, new, line, expected, got):
     assert SMALL.count(old) == 1
     with pytest.raises(io.FormatError) as caught:
@@ -99,10 +102,18 @@ def test_evidence_forms(put):
         io.read(model, evidence=put("two.evid", "2\n1 0 1\n1 2 0\n"))
 
 
-@pytest.mark.parametrize(("content", "match"), [
-    ("", "the number of observed variables"), ("1 5 0", r"a variable in 0\.\.2"), ("1 0 2", "variable 0, which has 2 states"),
-    ("2 0 0 0 1", "one label of variable 0"), ("3 0 1", "expected"), ("1 0 x", "numbers"), ("999999999 1", "room for"),
-])
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("", "the number of observed variables"),
+        ("1 5 0", r"a variable in 0\.\.2"),
+        ("1 0 2", "variable 0, which has 2 states"),
+        ("2 0 0 0 1", "one label of variable 0"),
+        ("3 0 1", "expected"),
+        ("1 0 x", "numbers"),
+        ("999999999 1", "room for"),
+    ],
+)
 def test_bad_evidence(put, content, match):
     with pytest.raises(io.FormatError, match=match):
         io.read(put("small.uai", SMALL), evidence=put("bad.evid", content))
@@ -126,7 +137,9 @@ def models(draw):
     for _ in range(draw(st.integers(0, 3))):
         scope = draw(st.lists(st.integers(0, len(states) - 1), min_size=1, max_size=3, unique=True))
         size = int(np.prod([states[v] for v in scope]))
-        table = np.array(draw(st.lists(cost, min_size=size, max_size=size))).reshape([states[v] for v in scope])
+        table = np.array(draw(st.lists(cost, min_size=size, max_size=size))).reshape(
+            [states[v] for v in scope]
+        )
         crf.add(gm.Table([scope], [table]))
     return crf
 

@@ -52,10 +52,18 @@ functions [
 
 def toy_energy(x, y, z):
     pair = {(0, 1): 4, (1, 2): np.inf}
-    return ([5, 5, 7][y] + pair.get((x, y), 0) + pair.get((z, y), 0) + 3 + (np.inf if (x, y, z) == (1, 1, 1) else 1))
+    return (
+        [5, 5, 7][y]
+        + pair.get((x, y), 0)
+        + pair.get((z, y), 0)
+        + 3
+        + (np.inf if (x, y, z) == (1, 1, 1) else 1)
+    )
 
 
-@pytest.mark.parametrize(("name", "text"), [("toy.wcsp", WCSP), ("toy.cfn", CFN), ("loose.cfn", LOOSE)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("toy.wcsp", WCSP), ("toy.cfn", CFN), ("loose.cfn", LOOSE)]
+)
 def test_meaning(put, name, text):
     crf = io.read(put(name, text))
     assert crf.n_states.tolist() == [2, 3, 2]
@@ -70,22 +78,30 @@ def test_shared_tables_are_stored_once(put):
         assert pairs.values.size == 6
 
 
-@pytest.mark.parametrize(("old", "new", "line", "match"), [
-    ("5 100\n", "9999999 100\n", 2, "room for"),
-    ("2 3 2\n", "2 0 2\n", 2, "not 0, got '0'"),
-    ("1 1 5 1\n", "1 1 -1 salldiff var 1\n", 3, "'salldiff'"),
-    ("1 1 5 1\n", "4 1 5 1\n", 3, r"the arity of cost function 0 in -3\.\.3, got '4'"),
-    ("1 1 5 1\n", "1 3 5 1\n", 3, "'3'"),
-    ("1 1 5 1\n", "1 1 5 99999999\n", 4, "room for at most"),
-    ("2 7\n", "3 7\n", 4, r"a label in 0\.\.2 in cost function 0, got '3'"),
-    ("2 7\n", "2 7.5\n", 4, "'7.5'"),
-    ("2 7\n", "2 -7\n", 4, "'-7'"),
-    ("1 2 100\n", "0 1 5\n", 6, r"one cost for each tuple of cost function 1, got two for \[0, 1\]"),
-    ("0 -1\n", "0 -2\n", 9, "earlier reusable"),
-    ("2 2 1 0 -1", "2 1 2 0 -1", 9, "earlier reusable"),
-    ("1 1 1 200", "1 1 1 200 5", 11, "the end of the file after the last"),
-    ("1 1 1 200", "1 1 1", 11, "the end of the file|room for"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "match"),
+    [
+        ("5 100\n", "9999999 100\n", 2, "room for"),
+        ("2 3 2\n", "2 0 2\n", 2, "not 0, got '0'"),
+        ("1 1 5 1\n", "1 1 -1 salldiff var 1\n", 3, "'salldiff'"),
+        ("1 1 5 1\n", "4 1 5 1\n", 3, r"the arity of cost function 0 in -3\.\.3, got '4'"),
+        ("1 1 5 1\n", "1 3 5 1\n", 3, "'3'"),
+        ("1 1 5 1\n", "1 1 5 99999999\n", 4, "room for at most"),
+        ("2 7\n", "3 7\n", 4, r"a label in 0\.\.2 in cost function 0, got '3'"),
+        ("2 7\n", "2 7.5\n", 4, "'7.5'"),
+        ("2 7\n", "2 -7\n", 4, "'-7'"),
+        (
+            "1 2 100\n",
+            "0 1 5\n",
+            6,
+            r"one cost for each tuple of cost function 1, got two for \[0, 1\]",
+        ),
+        ("0 -1\n", "0 -2\n", 9, "earlier reusable"),
+        ("2 2 1 0 -1", "2 1 2 0 -1", 9, "earlier reusable"),
+        ("1 1 1 200", "1 1 1 200 5", 11, "the end of the file after the last"),
+        ("1 1 1 200", "1 1 1", 11, "the end of the file|room for"),
+    ],
+)
 def test_wcsp_errors(put, old, new, line, match):
     assert WCSP.count(old) == 1
     with pytest.raises(io.FormatError, match=match) as caught:
@@ -94,7 +110,9 @@ def test_wcsp_errors(put, old, new, line, match):
 
 
 def test_wcsp_large_costs(put):
-    crf = io.read(put("big.wcsp", "big 1 2 1 9223372036854775807\n2\n1 0 0 1\n1 9223372036854775807\n"))
+    crf = io.read(
+        put("big.wcsp", "big 1 2 1 9223372036854775807\n2\n1 0 0 1\n1 9223372036854775807\n")
+    )
     assert crf.unary.tolist() == [0, np.inf]
 
 
@@ -102,38 +120,49 @@ def test_default_tables_are_bounded(put):
     huge = "huge 6 100 1 10\n" + "100 " * 6 + "\n6 0 1 2 3 4 5 0 0\n"
     with pytest.raises(io.FormatError, match="table entries with a default cost, got 1e\\+12"):
         io.read(put("huge.wcsp", huge))
-    many = '{problem {p <10} variables [%s] functions [[scope [%s] defaultcost 0 costs []]]}'
+    many = "{problem {p <10} variables [%s] functions [[scope [%s] defaultcost 0 costs []]]}"
     with pytest.raises(io.FormatError, match="scopes of at most 63 variables, got 70"):
         io.read(put("many.cfn", many % ("2 " * 70, " ".join(map(str, range(70))))))
 
 
-@pytest.mark.parametrize(("old", "new", "match"), [
-    ('"<100.0"', '"100.0"', 'line 2: expected one "mustbe"'),
-    ('"<100.0"', '"<hundred"', 'line 2: expected one "mustbe"'),
-    ('"variables"', '"variable"', "line 3: expected \"variables\", got 'variable'"),
-    ('["a", "b"]', '["a", "a"]', "line 3: expected different values"),
-    ('["a", "b"]', '[]', "line 3: expected a domain"),
-    ('"z": 2', '"x": 2', "different names"),
-    ('"z": 2', '"z": two', "expected a domain.*'two'"),
-    ('"z": 2', '"z": 99999999999', "states over all variables"),
-    ('["y"], "defaultcost"', '["q"], "defaultcost"', "line 5: expected variables in the scope of function 'fy'.*'q'"),
-    ('"defaultcost": 5', '"defaultcost": five', "line 5: expected the default cost.*'five'"),
-    ('["b", 7]', '["b"]', "line 5: expected 1 labels and a cost in each tuple"),
-    ('["b", 7]', '["q", 7]', r"line 5: expected labels of variable 1 in function 'fy'.*'q'"),
-    ('["b", 7]', '["b", 7, 2, 8]', "line 5: expected one cost for each tuple"),
-    ('["b", 7]', '["b", seven]', "line 5: expected costs of function 'fy': numbers, got 'seven'"),
-    ('"fxy"}', '"gone"}', "line 6: expected costs, or another function.*'gone'"),
-    ('"fxy"}', '"shared"}', "line 6: expected costs, or another function.*'shared'"),
-    ('"fxy"}', '"fy"}', "line 6: expected costs, or another function.*'fy'"),
-    ('["z", "y"], "costs"', '["z", "y"], "type"', "line 6: expected a table.*the type 'fxy'"),
-    ('"constant"', '"fy"', "different names of functions"),
-    ('["3"]', '["3", 4]', "line 8: expected the end of the 1 costs"),
-    ('["3"]', '[]', "line 8: expected 1 costs"),
-    ('["3"]', '["3]', "line 8: expected paired quotes"),
-    ('1,200, 1,1]', '1,200, 1]', "line 9: .*12"),
-    ('1,200, 1,1]}', '1,200, 1,1]]', "line 9: expected }, the end of function 'triple'"),
-    ('"x", 1, "z"', '"x", 1, "y"', "a scope of different variables"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ('"<100.0"', '"100.0"', 'line 2: expected one "mustbe"'),
+        ('"<100.0"', '"<hundred"', 'line 2: expected one "mustbe"'),
+        ('"variables"', '"variable"', "line 3: expected \"variables\", got 'variable'"),
+        ('["a", "b"]', '["a", "a"]', "line 3: expected different values"),
+        ('["a", "b"]', "[]", "line 3: expected a domain"),
+        ('"z": 2', '"x": 2', "different names"),
+        ('"z": 2', '"z": two', "expected a domain.*'two'"),
+        ('"z": 2', '"z": 99999999999', "states over all variables"),
+        (
+            '["y"], "defaultcost"',
+            '["q"], "defaultcost"',
+            "line 5: expected variables in the scope of function 'fy'.*'q'",
+        ),
+        ('"defaultcost": 5', '"defaultcost": five', "line 5: expected the default cost.*'five'"),
+        ('["b", 7]', '["b"]', "line 5: expected 1 labels and a cost in each tuple"),
+        ('["b", 7]', '["q", 7]', r"line 5: expected labels of variable 1 in function 'fy'.*'q'"),
+        ('["b", 7]', '["b", 7, 2, 8]', "line 5: expected one cost for each tuple"),
+        (
+            '["b", 7]',
+            '["b", seven]',
+            "line 5: expected costs of function 'fy': numbers, got 'seven'",
+        ),
+        ('"fxy"}', '"gone"}', "line 6: expected costs, or another function.*'gone'"),
+        ('"fxy"}', '"shared"}', "line 6: expected costs, or another function.*'shared'"),
+        ('"fxy"}', '"fy"}', "line 6: expected costs, or another function.*'fy'"),
+        ('["z", "y"], "costs"', '["z", "y"], "type"', "line 6: expected a table.*the type 'fxy'"),
+        ('"constant"', '"fy"', "different names of functions"),
+        ('["3"]', '["3", 4]', "line 8: expected the end of the 1 costs"),
+        ('["3"]', "[]", "line 8: expected 1 costs"),
+        ('["3"]', '["3]', "line 8: expected paired quotes"),
+        ("1,200, 1,1]", "1,200, 1]", "line 9: .*12"),
+        ("1,200, 1,1]}", "1,200, 1,1]]", "line 9: expected }, the end of function 'triple'"),
+        ('"x", 1, "z"', '"x", 1, "y"', "a scope of different variables"),
+    ],
+)
 def test_cfn_errors(put, old, new, match):
     assert CFN.count(old) == 1
     with pytest.raises(io.FormatError, match=match):
@@ -141,16 +170,20 @@ def test_cfn_errors(put, old, new, match):
 
 
 def test_cfn_maximisation_and_bounds(put):
-    text = ('{"problem": {"name": "p", "mustbe": "%s"}, "variables": {"x": 3}, '
-            '"functions": {"f": {"scope": ["x"], "costs": [-5, 0, 5]}}}')
+    text = (
+        '{"problem": {"name": "p", "mustbe": "%s"}, "variables": {"x": 3}, '
+        '"functions": {"f": {"scope": ["x"], "costs": [-5, 0, 5]}}}'
+    )
     assert io.read(put("a.cfn", text % "<5")).unary.tolist() == [-5, 0, np.inf]
     assert io.read(put("b.cfn", text % ">-5")).unary.tolist() == [np.inf, 0, -5]
     assert io.read(put("c.cfn", text % "<-3.0")).unary.tolist() == [-5, 0, 5]  # bounds totals only
 
 
 def test_cfn_names_that_look_like_numbers(put):
-    text = ('{"problem": {"name": "p", "mustbe": "<9"}, "variables": {"0": ["0", "1"], "7": ["1", "2"]}, '
-            '"functions": {"f": {"scope": ["0"], "defaultcost": 1, "costs": ["1", 2]}%s}}')
+    text = (
+        '{"problem": {"name": "p", "mustbe": "<9"}, "variables": {"0": ["0", "1"], "7": ["1", "2"]}, '
+        '"functions": {"f": {"scope": ["0"], "defaultcost": 1, "costs": ["1", 2]}%s}}'
+    )
     assert io.read(put("a.cfn", text % "")).unary.tolist() == [1, 2, 0, 0]
     with pytest.raises(io.FormatError, match="labels of variable 1"):
         io.read(put("b.cfn", text % ', "g": {"scope": [1], "defaultcost": 1, "costs": ["1", 2]}'))
@@ -159,15 +192,21 @@ def test_cfn_names_that_look_like_numbers(put):
 
 
 def test_cfn_default_cost_alone_and_quoted_blanks(put):
-    text = '{problem {p <9} variables {x 2 y 2} functions {f {scope [x y] defaultcost 3 costs [%s]}}}'
+    text = (
+        "{problem {p <9} variables {x 2 y 2} functions {f {scope [x y] defaultcost 3 costs [%s]}}}"
+    )
     assert io.read(put("a.cfn", text % "")).energy([1, 1]) == 3
-    with pytest.raises(io.FormatError, match="line 1: expected costs of function 'f': numbers, got '5 6'"):
+    with pytest.raises(
+        io.FormatError, match="line 1: expected costs of function 'f': numbers, got '5 6'"
+    ):
         io.read(put("b.cfn", text % '0 0 "5 6"'))
 
 
 def test_long_chains_of_references_are_quick(put):
     n = 20_000
     links = ", ".join(f'"f{i}": {{"scope": ["x"], "costs": "f{i + 1}"}}' for i in range(n))
-    text = (f'{{"problem": {{"name": "p", "mustbe": "<9"}}, "variables": {{"x": 2}}, "functions": {{{links}, '
-            f'"f{n}": {{"scope": ["x"], "costs": [0, 0.5]}}}}}}')
+    text = (
+        f'{{"problem": {{"name": "p", "mustbe": "<9"}}, "variables": {{"x": 2}}, "functions": {{{links}, '
+        f'"f{n}": {{"scope": ["x"], "costs": [0, 0.5]}}}}}}'
+    )
     assert io.read(put("chain.cfn", text)).unary.tolist() == [0, 0.5 * (n + 1)]

@@ -18,8 +18,13 @@ PASSES = 8
 
 
 def options(optimizer):
-    return dict(optimizer=optimizer, regularizer=gm.L2(0.1), tol=-1.0, temperature=0.5 if optimizer == "lbfgs" else 0.0,
-                **({"iterations": 2} if optimizer == "lbfgs" else {}))
+    return dict(
+        optimizer=optimizer,
+        regularizer=gm.L2(0.1),
+        tol=-1.0,
+        temperature=0.5 if optimizer == "lbfgs" else 0.0,
+        **({"iterations": 2} if optimizer == "lbfgs" else {}),
+    )
 
 
 def same(a, b):
@@ -41,8 +46,19 @@ def test_stopped_at_any_pass_it_resumes_to_the_same_result(optimizer, tmp_path):
     whole = gm.train(samples, max_iter=PASSES, **options(optimizer))
     for stop in range(1, PASSES):
         path = tmp_path / f"stop{stop}.npz"
-        gm.train(samples, max_iter=stop, checkpoint=path, checkpoint_every=2 if stop % 2 == 0 else 1, **options(optimizer))
-        same(whole, gm.train(samples, max_iter=PASSES, checkpoint=path, checkpoint_every=3, **options(optimizer)))
+        gm.train(
+            samples,
+            max_iter=stop,
+            checkpoint=path,
+            checkpoint_every=2 if stop % 2 == 0 else 1,
+            **options(optimizer),
+        )
+        same(
+            whole,
+            gm.train(
+                samples, max_iter=PASSES, checkpoint=path, checkpoint_every=3, **options(optimizer)
+            ),
+        )
     assert {p.suffix for p in tmp_path.iterdir()} == {".npz"}
 
 
@@ -50,7 +66,9 @@ def test_latent_training_resumes_to_the_same_result(tmp_path):
     samples, how = ring_samples(0, hidden=True), dict(completion_every=3, **options("bcfw"))
     whole = gm.train(samples, max_iter=11, **how)
     for stop in (2, 3, 6, 7):
-        gm.train(samples, max_iter=stop, checkpoint=tmp_path / f"{stop}.npz", checkpoint_every=1, **how)
+        gm.train(
+            samples, max_iter=stop, checkpoint=tmp_path / f"{stop}.npz", checkpoint_every=1, **how
+        )
         same(whole, gm.train(samples, max_iter=11, checkpoint=tmp_path / f"{stop}.npz", **how))
 
 
@@ -61,18 +79,27 @@ def test_kept_minimisers_resume_too(tmp_path, stop):
     gm.train(samples, max_iter=stop, checkpoint=tmp_path / "a.npz", checkpoint_every=1, **how)
     with np.load(tmp_path / "a.npz") as stored:
         assert any("plane_features" in name for name in stored.files)
-    same(whole, gm.train(samples, max_iter=60, checkpoint=tmp_path / "a.npz", checkpoint_every=50, **how))
+    same(
+        whole,
+        gm.train(samples, max_iter=60, checkpoint=tmp_path / "a.npz", checkpoint_every=50, **how),
+    )
 
 
 def test_validation_and_patience_resume_too(tmp_path):
-    samples, how = chain_samples(0), dict(validation=chain_samples(9), patience=4, **options("subgradient"))
+    samples, how = (
+        chain_samples(0),
+        dict(validation=chain_samples(9), patience=4, **options("subgradient")),
+    )
     whole = gm.train(samples, max_iter=40, **how)
     gm.train(samples, max_iter=3, checkpoint=tmp_path / "c.npz", checkpoint_every=1, **how)
     same(whole, gm.train(samples, max_iter=40, checkpoint=tmp_path / "c.npz", **how))
 
 
 def test_a_finished_run_is_not_trained_further(tmp_path):
-    samples, how = chain_samples(0), dict(regularizer=gm.L2(0.1), tol=1e-2, checkpoint=tmp_path / "c.npz", max_iter=200)
+    samples, how = (
+        chain_samples(0),
+        dict(regularizer=gm.L2(0.1), tol=1e-2, checkpoint=tmp_path / "c.npz", max_iter=200),
+    )
     first = gm.train(samples, **how)
     assert "fell by less" in first.status
     same(first, gm.train(samples, **how))
@@ -88,7 +115,10 @@ gm.train(ring_samples(0, n=3), optimizer="bcfw", regularizer=gm.L2(0.1), tol=-1.
 """
 
 
-@pytest.mark.parametrize("moment", [0.1, 0.13, *(pytest.param(m, marks=pytest.mark.slow) for m in np.linspace(0.15, 0.7, 18))])
+@pytest.mark.parametrize(
+    "moment",
+    [0.1, 0.13, *(pytest.param(m, marks=pytest.mark.slow) for m in np.linspace(0.15, 0.7, 18))],
+)
 def test_a_killed_process_resumes_to_the_same_result(moment, tmp_path):
     """SIGKILL at some moment after the first checkpoint: no half file is left, and no more than one interval is lost."""
     path = tmp_path / "killed.npz"
@@ -135,7 +165,10 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
     assert int(np.load(path)["state_t"]) == 2
     samples = ring_samples(0, n=3)
-    same(gm.train(samples, max_iter=4, **options("bcfw")), gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw")))
+    same(
+        gm.train(samples, max_iter=4, **options("bcfw")),
+        gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw")),
+    )
 
 
 def test_a_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
@@ -160,24 +193,36 @@ def test_a_damaged_or_foreign_file_is_refused(damage, tmp_path):
     model = gm.train(samples, max_iter=2, checkpoint=path, checkpoint_every=1, **options("bcfw"))
     good = path.read_bytes()
     middle = len(good) // 2
-    content = {"cut": good[:middle], "noise": good[:middle] + bytes(64) + good[middle + 64:], "text": b"not an archive",
-               "empty": b""}
+    content = {
+        "cut": good[:middle],
+        "noise": good[:middle] + bytes(64) + good[middle + 64 :],
+        "text": b"not an archive",
+        "empty": b"",
+    }
     if damage == "model":
         model.save(path)
     else:
         path.write_bytes(content[damage])
-    with pytest.raises(ValueError, match=r"c\.npz: (not a gmlearn checkpoint file, or damaged|expected a gmlearn checkpoint file)"):
+    with pytest.raises(
+        ValueError,
+        match=r"c\.npz: (not a gmlearn checkpoint file, or damaged|expected a gmlearn checkpoint file)",
+    ):
         gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw"))
 
 
-
-
-@pytest.mark.parametrize("what, changed", [
-    ("samples", dict(samples=chain_samples(0, n=4))), ("duals", dict(samples=chain_samples(0, length=8))), ("seed", dict(seed=5)),
-    ("optimizer", dict(optimizer="subgradient")), ("settings", dict(step=0.7)),
-    pytest.param("regularizer", dict(regularizer=gm.L2(3.0))),
-    pytest.param("loss", dict(loss=gm.Hamming(2.0))),
-    pytest.param("data", dict(samples=chain_samples(77)))])
+@pytest.mark.parametrize(
+    "what, changed",
+    [
+        ("samples", dict(samples=chain_samples(0, n=4))),
+        ("duals", dict(samples=chain_samples(0, length=8))),
+        ("seed", dict(seed=5)),
+        ("optimizer", dict(optimizer="subgradient")),
+        ("settings", dict(step=0.7)),
+        pytest.param("regularizer", dict(regularizer=gm.L2(3.0))),
+        pytest.param("loss", dict(loss=gm.Hamming(2.0))),
+        pytest.param("data", dict(samples=chain_samples(77))),
+    ],
+)
 def test_the_checkpoint_of_another_problem_is_refused(what, changed, tmp_path):
     path = tmp_path / "c.npz"
     how = dict(samples=chain_samples(0), checkpoint=path, checkpoint_every=1, **options("bcfw"))
@@ -189,7 +234,13 @@ def test_the_checkpoint_of_another_problem_is_refused(what, changed, tmp_path):
 def test_a_checkpoint_loads_without_executing_code(tmp_path):
     """No array of objects, which only pickle could read."""
     path = tmp_path / "c.npz"
-    gm.train(ring_samples(0, hidden=True), max_iter=3, checkpoint=path, checkpoint_every=1, **options("bcfw"))
+    gm.train(
+        ring_samples(0, hidden=True),
+        max_iter=3,
+        checkpoint=path,
+        checkpoint_every=1,
+        **options("bcfw"),
+    )
     with np.load(path, allow_pickle=False) as archive:
         assert all(archive[name].dtype != object for name in archive.files)
     evil = tmp_path / "evil.npz"
@@ -199,7 +250,7 @@ def test_a_checkpoint_loads_without_executing_code(tmp_path):
     assert os.path.exists(evil)
 
 
-@pytest.mark.parametrize("name, value", [("bits", 2 ** 63), ("alpha", 0.9), ("alpha", -0.1)])
+@pytest.mark.parametrize("name, value", [("bits", 2**63), ("alpha", 0.9), ("alpha", -0.1)])
 def test_planes_that_do_not_fit_their_slaves_are_refused(name, value, tmp_path):
     samples, path = ring_samples(0), tmp_path / "c.npz"
     gm.train(samples, max_iter=2, checkpoint=path, checkpoint_every=1, **options("bcfw"))

@@ -31,19 +31,32 @@ def test_the_objective_never_increases_across_a_completion(seed, kind, solver):
         observed = state.sample.observed
         np.testing.assert_array_equal(state.truth[observed], state.sample.labels[observed])
         if solver == "exact":
-            table = energy_table(state.sample.crf.clamp(state.sample.labels, observed), objective.layout.split(w))
+            table = energy_table(
+                state.sample.crf.clamp(state.sample.labels, observed), objective.layout.split(w)
+            )
             assert state.truth_energy(w) == pytest.approx(table.min(), abs=1e-8)
 
 
-@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient", "stochastic", "incremental", "cutting-plane"])
+@pytest.mark.parametrize(
+    "optimizer", ["bcfw", "subgradient", "stochastic", "incremental", "cutting-plane"]
+)
 def test_training_with_hidden_labels(optimizer):
     samples = ring_samples(0, hidden=True)
-    model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=20, completion_every=4, tol=-1)
+    model = gm.train(
+        samples,
+        optimizer=optimizer,
+        regularizer=gm.L2(0.1),
+        max_iter=20,
+        completion_every=4,
+        tol=-1,
+    )
     drops = np.array(model.history.completion)
     assert np.isfinite(drops[::4]).all() and np.isnan(drops[1::4]).all() and np.nanmin(drops) >= 0.0
     assert len(model.completions) == len(samples)
     for sample, labels in zip(samples, model.completions):
-        np.testing.assert_array_equal(labels[sample.observed], np.asarray(sample.labels)[sample.observed])
+        np.testing.assert_array_equal(
+            labels[sample.observed], np.asarray(sample.labels)[sample.observed]
+        )
     assert model.objective < model.history.evaluated()[0]
 
 
@@ -53,7 +66,10 @@ def latent_hinge(samples, weights, regularizer):
     w = objective.layout.join(weights)
     total = objective.prior.value(w)
     for state in objective.states:
-        table = energy_table(state.sample.crf.clamp(state.sample.labels, state.sample.observed), objective.layout.split(w))
+        table = energy_table(
+            state.sample.crf.clamp(state.sample.labels, state.sample.observed),
+            objective.layout.split(w),
+        )
         state.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
         total += state.weight * true_hinge(state, w)[0]
     return total
@@ -63,14 +79,29 @@ def latent_hinge(samples, weights, regularizer):
 def test_the_reported_objective_bounds_the_latent_hinge_at_the_returned_weights(optimizer):
     for seed in range(5):
         samples = ring_samples(seed, n=3, hidden=True)
-        model = gm.train(samples, optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=23, completion_every=3, tol=-1)
+        model = gm.train(
+            samples,
+            optimizer=optimizer,
+            regularizer=gm.L2(0.1),
+            max_iter=23,
+            completion_every=3,
+            tol=-1,
+        )
         assert model.objective >= latent_hinge(samples, model.weights, gm.L2(0.1)) - 1e-9
 
 
 def test_frequent_completions_do_not_make_the_reported_objective_too_low():
     """With large steps the objective even turned negative, and the initial weights were returned as the best ones."""
     samples = ring_samples(0, n=2, hidden=True)
-    model = gm.train(samples, optimizer="subgradient", step=1.0, regularizer=gm.L2(0.02), max_iter=16, completion_every=1, tol=-1)
+    model = gm.train(
+        samples,
+        optimizer="subgradient",
+        step=1.0,
+        regularizer=gm.L2(0.02),
+        max_iter=16,
+        completion_every=1,
+        tol=-1,
+    )
     assert model.objective >= latent_hinge(samples, model.weights, gm.L2(0.02)) - 1e-9
 
 
@@ -96,20 +127,30 @@ def test_a_completion_of_the_samples_own_is_used():
         assert (labels[np.asarray(sample.hidden)] == 1).all()
 
 
-@pytest.mark.parametrize("answer, message", [
-    (np.zeros(3, int), r"samples\[0\].completion: expected labels of shape \(6,\), got \(3,\)"),
-    (np.full(6, 9), "labels: variable 0")])
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (np.zeros(3, int), r"samples\[0\].completion: expected labels of shape \(6,\), got \(3,\)"),
+        (np.full(6, 9), "labels: variable 0"),
+    ],
+)
 def test_a_completion_that_returns_nonsense_is_refused(answer, message):
     sample = ring_samples(2, hidden=True)[0]
     with pytest.raises(ValueError, match=message):
-        gm.train([gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: answer)], max_iter=2)
+        gm.train(
+            [gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: answer)],
+            max_iter=2,
+        )
 
 
 def test_a_completion_that_changes_observed_labels_is_refused():
     sample = ring_samples(2, hidden=True)[0]
     wrong = (np.asarray(sample.labels) + 1) % 3
     with pytest.raises(ValueError, match=r"samples\[0\].completion"):
-        gm.train([gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: wrong)], max_iter=2)
+        gm.train(
+            [gm.Sample(sample.crf, sample.labels, sample.hidden, completion=lambda *a: wrong)],
+            max_iter=2,
+        )
 
 
 def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
@@ -118,11 +159,21 @@ def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
     for _ in range(4):
         truth = rng.integers(0, 2, 6)
         crf = gm.CRF(12, 2)
-        crf.add(gm.Unary((truth[:, None] == np.arange(2)) + 0.5 * rng.normal(size=(6, 2)), "u", variables=np.arange(6)))
+        crf.add(
+            gm.Unary(
+                (truth[:, None] == np.arange(2)) + 0.5 * rng.normal(size=(6, 2)),
+                "u",
+                variables=np.arange(6),
+            )
+        )
         equal = np.tile([[0.0, np.inf], [np.inf, 0.0]], (6, 1, 1))
-        crf.add(gm.Table(np.stack([np.arange(6), np.arange(6, 12)], axis=1), equal))  # a hidden copy of every label
+        crf.add(
+            gm.Table(np.stack([np.arange(6), np.arange(6, 12)], axis=1), equal)
+        )  # a hidden copy of every label
         crf.add(gm.Potts([[6 + i, 7 + i] for i in range(5)], weight="smooth"))
-        samples.append(gm.Sample(crf, np.concatenate([truth, np.zeros(6, int)]), hidden=np.arange(12) >= 6))
+        samples.append(
+            gm.Sample(crf, np.concatenate([truth, np.zeros(6, int)]), hidden=np.arange(12) >= 6)
+        )
     model = gm.train(samples, regularizer=gm.L2(0.1), max_iter=30)
     assert np.isfinite(model.objective) and np.abs(model.weights["u"]).max() > 0
     for sample, labels in zip(samples, model.completions):
@@ -134,6 +185,12 @@ def test_cutting_planes_are_kept_while_the_completion_stays_the_same():
     samples = ring_samples(0)
     for sample in samples:
         sample.completion = lambda s, w: s.labels
-    model = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.2), tol=1e-6, max_iter=100)
-    plain = gm.train(ring_samples(0), optimizer="cutting-plane", regularizer=gm.L2(0.2), tol=1e-6, max_iter=100)
-    assert "certified" in model.status and model.objective == pytest.approx(plain.objective, rel=1e-6)
+    model = gm.train(
+        samples, optimizer="cutting-plane", regularizer=gm.L2(0.2), tol=1e-6, max_iter=100
+    )
+    plain = gm.train(
+        ring_samples(0), optimizer="cutting-plane", regularizer=gm.L2(0.2), tol=1e-6, max_iter=100
+    )
+    assert "certified" in model.status and model.objective == pytest.approx(
+        plain.objective, rel=1e-6
+    )

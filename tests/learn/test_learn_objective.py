@@ -32,7 +32,9 @@ def complete_by_enumeration(state, w):
 
 
 @FEW
-@given(seeds, st.sampled_from(KINDS), st.sampled_from(["auto", "per-clique", "trees"]), st.booleans())
+@given(
+    seeds, st.sampled_from(KINDS), st.sampled_from(["auto", "per-clique", "trees"]), st.booleans()
+)
 def test_objective_is_at_least_the_hinge_is_at_least_delta(seed, kind, decomposition, latent):
     rng, objective = problem(seed, kind, latent, decomposition=decomposition)
     w, lams = random_point(rng, objective)
@@ -56,7 +58,9 @@ def test_objective_of_one_slave_is_the_hinge(seed):
     rng, objective = problem(seed, "tree", loss=gm.Hamming(), decomposition="trees")
     w, _ = random_point(rng, objective)
     for state, vertex in zip(objective.states, objective.vertices(w)):
-        assert state.truth_energy(w) - vertex.value == pytest.approx(true_hinge(state, w)[0], abs=1e-9)
+        assert state.truth_energy(w) - vertex.value == pytest.approx(
+            true_hinge(state, w)[0], abs=1e-9
+        )
 
 
 def _value(objective, w, lams):
@@ -71,7 +75,10 @@ def test_subgradients_match_finite_differences(seed, kind, in_w):
     dw, dlams = random_point(rng, objective)
     dw, dlams = (dw, [0 * d for d in dlams]) if in_w else (0 * dw, dlams)
     step = 1e-6
-    ahead, here, back = (_value(objective, w + t * dw, [a + t * b for a, b in zip(lams, dlams)]) for t in (step, 0.0, -step))
+    ahead, here, back = (
+        _value(objective, w + t * dw, [a + t * b for a, b in zip(lams, dlams)])
+        for t in (step, 0.0, -step)
+    )
     assume(abs(ahead - 2 * here + back) < 1e-9)  # the minimisers are unique: no kink here
     vertices = objective.vertices(w, lams)
     slope = float((objective.slope(vertices) + 0.7 * w) @ dw)

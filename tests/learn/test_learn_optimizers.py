@@ -12,13 +12,19 @@ import gmlearn as gm
 
 
 def certified(samples, options, tol=1e-6, **settings):
-    return gm.train(samples, optimizer="cutting-plane", tol=tol, max_iter=300, **options, **settings)
+    return gm.train(
+        samples, optimizer="cutting-plane", tol=tol, max_iter=300, **options, **settings
+    )
 
 
 def assert_agrees(model, reference, tol=1e-3, slack=0.0):
     """F is not below the certified bound, and at most `tol` above the certified F (and `slack`, where that may be 0)."""
     assert "certified" in reference.status
-    assert reference.history.bound[-1] - 1e-7 <= model.objective <= reference.objective * (1 + tol) + slack
+    assert (
+        reference.history.bound[-1] - 1e-7
+        <= model.objective
+        <= reference.objective * (1 + tol) + slack
+    )
 
 
 @pytest.mark.parametrize("kind, slack", [*((k, "n") for k in KINDS), ("loopy", "1")])
@@ -46,7 +52,9 @@ def test_exact_oracle_gives_the_true_hinge_and_is_never_above_the_relaxed_one():
 def test_dropped_constraints_do_not_spoil_the_certificate():
     samples, options = random_problem(np.random.default_rng(2), "loopy", 3, 3, loss=gm.Hamming())
     reference = certified(samples, options)
-    assert certified(samples, options, drop_after=2).objective == pytest.approx(reference.objective, rel=2e-6)
+    assert certified(samples, options, drop_after=2).objective == pytest.approx(
+        reference.objective, rel=2e-6
+    )
 
 
 #: Passes of the comparison with F* at most, at default settings. Most problems take a fiftieth of them; where F* is a hundredth of
@@ -60,20 +68,31 @@ def test_every_optimizer_of_the_hinge_is_compared():
 
     kinds = {entry.name: entry.obj for entry in registry.entries("optimizer")}
     prior = objective_of(*random_problem(np.random.default_rng(0), "tree")).prior
-    assert {n for n, kind in kinds.items() if kind.refuses(prior, 0.0) is None} == {*AGREE, "cutting-plane"}
+    assert {n for n, kind in kinds.items() if kind.refuses(prior, 0.0) is None} == {
+        *AGREE,
+        "cutting-plane",
+    }
 
 
 def varied_problem(seed):
     """Random hypergraphs, potentials, losses, regularisers, sets, hidden labels (completed by a rule, so that F stays convex)."""
     rng, kind, latent = np.random.default_rng([7, seed]), KINDS[seed % len(KINDS)], seed % 2 == 1
-    samples, options = random_problem(rng, kind, int(rng.integers(1, 4)), int(rng.integers(2, 4)), latent)
+    samples, options = random_problem(
+        rng, kind, int(rng.integers(1, 4)), int(rng.integers(2, 4)), latent
+    )
     for sample in samples if latent else []:
         sample.completion = lambda s, w: np.where(s.observed, s.labels, 0)
-        sample.labels = np.zeros_like(sample.labels)  # feasible in every model, with whatever is hidden
+        sample.labels = np.zeros_like(
+            sample.labels
+        )  # feasible in every model, with whatever is hidden
     names = samples[0].crf.layout.shapes
     options["regularizer"], options["constraints"] = [
-        (gm.L2(0.4), None), (gm.L2(0.2), gm.NonNegative()), (gm.ElasticNet(0.3, 0.1), None),
-        (gm.L2(0.2), {"pair": gm.Simplex(0.5)}), ({n: gm.GroupL2(0.1) if n == "u" else gm.L2(0.3) for n in names}, None)][seed % 5]
+        (gm.L2(0.4), None),
+        (gm.L2(0.2), gm.NonNegative()),
+        (gm.ElasticNet(0.3, 0.1), None),
+        (gm.L2(0.2), {"pair": gm.Simplex(0.5)}),
+        ({n: gm.GroupL2(0.1) if n == "u" else gm.L2(0.3) for n in names}, None),
+    ][seed % 5]
     return samples, options
 
 
@@ -89,8 +108,14 @@ def trained_until_close(optimizer, seed):
     """Ends as soon as F is within 1e-3 of F*."""
     samples, options = varied_problem(seed)
     target = varied_optimum(seed).objective * (1 + 1e-3) + 1e-9  # some F* are 0
-    return gm.train(samples, optimizer=optimizer, tol=-1, max_iter=AGREE[optimizer], **options,
-                    callbacks=[lambda passes, weights, history: history.objective[-1] <= target])
+    return gm.train(
+        samples,
+        optimizer=optimizer,
+        tol=-1,
+        max_iter=AGREE[optimizer],
+        **options,
+        callbacks=[lambda passes, weights, history: history.objective[-1] <= target],
+    )
 
 
 def check_agreement(optimizer, seed):
@@ -100,7 +125,9 @@ def check_agreement(optimizer, seed):
 
 def drawn(n):
     """Problems that hypothesis draws, the same ones every time."""
-    settings = hypothesis.settings(max_examples=n, derandomize=True, deadline=None, phases=[hypothesis.Phase.generate])
+    settings = hypothesis.settings(
+        max_examples=n, derandomize=True, deadline=None, phases=[hypothesis.Phase.generate]
+    )
     return lambda test: settings(hypothesis.given(seed=st.integers(0, 999))(test))
 
 
@@ -115,7 +142,10 @@ def test_first_order_methods_agree_with_the_certified_optimum(optimizer, seed):
     check_agreement(optimizer, seed)
 
 
-@pytest.mark.parametrize("optimizer, passes", [("bcfw", 150), ("subgradient", 3000), ("stochastic", 3000), ("incremental", 12_700)])
+@pytest.mark.parametrize(
+    "optimizer, passes",
+    [("bcfw", 150), ("subgradient", 3000), ("stochastic", 3000), ("incremental", 12_700)],
+)
 def test_optimisers_agree_on_the_first_problems(optimizer, passes, monkeypatch):
     monkeypatch.setitem(AGREE, optimizer, passes)
     for seed in range(8):
@@ -140,7 +170,10 @@ def test_optimisers_agree_on_all_kinds_of_problems(optimizer, seed):
 @pytest.mark.parametrize("seed, n", [(0, 3), (1001, 2)])
 def test_bcfw_agrees_with_the_certified_optimum_of_every_kind(seed, n, kind):
     samples, options = random_problem(np.random.default_rng(seed), kind, n, 2, loss=gm.Hamming())
-    assert_agrees(gm.train(samples, optimizer="bcfw", tol=-1, max_iter=250, **options), certified(samples, options))
+    assert_agrees(
+        gm.train(samples, optimizer="bcfw", tol=-1, max_iter=250, **options),
+        certified(samples, options),
+    )
 
 
 @pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
@@ -148,7 +181,9 @@ def test_given_steps_are_taken(optimizer):
     """AdaGrad's steps for w, and lambda_step / sqrt(1 + t); what they reach depends on them."""
     samples, options = random_problem(np.random.default_rng(3), "loopy", 2, 3, loss=gm.Hamming())
     reference = certified(samples, options)
-    model = gm.train(samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options)
+    model = gm.train(
+        samples, optimizer=optimizer, tol=-1, max_iter=1000, step=0.1, lambda_step=0.1, **options
+    )
     assert_agrees(model, reference)
     assert set(model.history.step) == {0.1}
 
@@ -165,7 +200,9 @@ def test_a_weight_without_slope_does_not_freeze_its_simplex(optimizer, settings)
 
 def test_first_order_methods_are_not_stopped_by_their_long_steps():
     """F of the first passes may rise; whether it still falls is judged by whole cycles."""
-    model = gm.train(chain_samples(), optimizer="subgradient", regularizer=gm.L2(0.1), tol=1e-2, max_iter=3000)
+    model = gm.train(
+        chain_samples(), optimizer="subgradient", regularizer=gm.L2(0.1), tol=1e-2, max_iter=3000
+    )
     assert "in a whole cycle of steps" in model.status and len(model.history) in (301, 701)
 
 
@@ -182,7 +219,11 @@ def test_bcfw_ends_at_the_optimum_of_uneven_slaves(seed):
 def test_kept_planes_change_the_path_not_the_optimum():
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     reference = certified(samples, options)
-    for given, tol in ((dict(recalls=1), 1e-3), (dict(recalls=8, planes=3), 1e-3), (dict(recalls=8, planes=2), 2e-3)):
+    for given, tol in (
+        (dict(recalls=1), 1e-3),
+        (dict(recalls=8, planes=3), 1e-3),
+        (dict(recalls=8, planes=2), 2e-3),
+    ):
         model = gm.train(samples, optimizer="bcfw", tol=-1, max_iter=400, **given, **options)
         assert_agrees(model, reference, tol)  # the last plane of two is always the newest: slow
     with pytest.raises(ValueError, match="recalls"):
@@ -220,7 +261,9 @@ def test_bcfw_does_without_planes_where_they_cannot_be_kept(obstacle, monkeypatc
     from gmlearn.learn.mixture import VertexMixture
 
     seen, visit = [], VertexMixture.visit
-    monkeypatch.setattr(VertexMixture, "visit", lambda self, *args: (seen.append(self), visit(self, *args))[1])
+    monkeypatch.setattr(
+        VertexMixture, "visit", lambda self, *args: (seen.append(self), visit(self, *args))[1]
+    )
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     reference = certified(samples, options)
     obstacle(monkeypatch)
@@ -236,10 +279,14 @@ def test_the_mixture_and_the_weights_agree_when_planes_are_given_up(monkeypatch)
     samples, options = random_problem(np.random.default_rng(0), "pn_potts", 3, 2, loss=gm.Hamming())
     objective = objective_of(samples, options)
     fractions_after_a_while(monkeypatch)
-    run = BlockFrankWolfe(objective, np.zeros(objective.layout.size), step=50.0)  # long steps: moves have to be taken back
+    run = BlockFrankWolfe(
+        objective, np.zeros(objective.layout.size), step=50.0
+    )  # long steps: moves have to be taken back
     for _ in range(40):
         run.run()
-        np.testing.assert_allclose(run.state["v"], objective.total(mixture_slope, run.planes), atol=1e-6)
+        np.testing.assert_allclose(
+            run.state["v"], objective.total(mixture_slope, run.planes), atol=1e-6
+        )
     assert not any(state.memory["keeps"] for state in objective.states)
 
 
@@ -251,16 +298,29 @@ def test_bcfw_does_not_stall_on_high_order_grids():
     unary = rng.normal(size=(400, 5))
     unary[np.arange(400), truth] -= 0.3
     crf = gm.CRF(400, 5).add_unary(unary)
-    crf.add("pn_potts", cliques=cliques, features=rng.normal(size=(len(cliques), 5, 2)), weight="pn")
-    problem = dict(samples=[gm.Sample(crf, truth)], constraints={"pn": gm.Fixed(np.tile([-1.0, -0.5], (5, 1)))}, tol=-1)
+    crf.add(
+        "pn_potts", cliques=cliques, features=rng.normal(size=(len(cliques), 5, 2)), weight="pn"
+    )
+    problem = dict(
+        samples=[gm.Sample(crf, truth)],
+        constraints={"pn": gm.Fixed(np.tile([-1.0, -0.5], (5, 1)))},
+        tol=-1,
+    )
     bcfw = gm.train(optimizer="bcfw", max_iter=150, **problem)
     stochastic = gm.train(optimizer="stochastic", max_iter=400, **problem)
     assert bcfw.objective <= stochastic.objective * 1.02
 
 
-PRIORS = [(gm.L2(0.3), None), (gm.ElasticNet(0.3, 0.1), None), (gm.L2(0.2), gm.NonNegative()), (gm.L2(0.2), gm.Box(-0.4, 0.3)),
-          ({"u": gm.L2(0.1), "pair": gm.L1(0.2)}, None), ({"u": gm.GroupL2(0.1), "pair": gm.L2(0.2)}, None),
-          (gm.L2(0.2), {"pair": gm.Fixed(np.array([-1.0, 0, 0, -1, 0, -1]))}), (gm.L2(0.2), {"pair": gm.Simplex(0.5)})]
+PRIORS = [
+    (gm.L2(0.3), None),
+    (gm.ElasticNet(0.3, 0.1), None),
+    (gm.L2(0.2), gm.NonNegative()),
+    (gm.L2(0.2), gm.Box(-0.4, 0.3)),
+    ({"u": gm.L2(0.1), "pair": gm.L1(0.2)}, None),
+    ({"u": gm.GroupL2(0.1), "pair": gm.L2(0.2)}, None),
+    (gm.L2(0.2), {"pair": gm.Fixed(np.array([-1.0, 0, 0, -1, 0, -1]))}),
+    (gm.L2(0.2), {"pair": gm.Simplex(0.5)}),
+]
 
 
 @pytest.mark.parametrize("number", range(len(PRIORS)))
@@ -276,7 +336,9 @@ def test_bcfw_agrees_with_the_cutting_planes_for_every_prior(number):
 def test_a_users_projection_is_respected(optimizer):
     """The ball |w| <= 1/2, known by its projection only."""
     ball = gm.Projection(lambda w: w / max(1.0, 2 * np.linalg.norm(w)))
-    model = gm.train(chain_samples(), optimizer=optimizer, regularizer=gm.L2(0.01), constraints=ball, max_iter=30)
+    model = gm.train(
+        chain_samples(), optimizer=optimizer, regularizer=gm.L2(0.01), constraints=ball, max_iter=30
+    )
     assert all(np.linalg.norm(v) <= 0.5 + 1e-9 for v in model.weights.values())
 
 
@@ -285,7 +347,14 @@ def test_reported_objective_holds_at_the_returned_weights():
     samples = ring_samples(1)
     model = gm.train(samples, optimizer="bcfw", regularizer=gm.L2(0.2), max_iter=60)
     frozen = {name: gm.Fixed(value) for name, value in model.weights.items()}
-    at_w = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.2), constraints=frozen, tol=1e-7, max_iter=50)
+    at_w = gm.train(
+        samples,
+        optimizer="cutting-plane",
+        regularizer=gm.L2(0.2),
+        constraints=frozen,
+        tol=1e-7,
+        max_iter=50,
+    )
     assert model.objective >= at_w.objective - 1e-7
     assert model.objective <= at_w.objective * 1.02
 
@@ -294,7 +363,9 @@ def test_sample_weights_multiply_the_hinge():
     samples = chain_samples(2, n=3)
     doubled = [gm.Sample(s.crf, s.labels, weight=2 * s.weight) for s in samples]
     repeated = gm.train(samples + samples, optimizer="cutting-plane", tol=1e-8)
-    assert gm.train(doubled, optimizer="cutting-plane", tol=1e-8).objective == pytest.approx(repeated.objective, rel=1e-6)
+    assert gm.train(doubled, optimizer="cutting-plane", tol=1e-8).objective == pytest.approx(
+        repeated.objective, rel=1e-6
+    )
 
 
 def test_initial_weights_are_used_and_checked():
@@ -313,8 +384,16 @@ def test_the_oracle_is_never_called_only_to_log(monkeypatch):
 
     calls = []
     original = ForestGroup.solve
-    monkeypatch.setattr(ForestGroup, "solve", lambda self, *a: calls.append(self.n) or original(self, *a))
+    monkeypatch.setattr(
+        ForestGroup, "solve", lambda self, *a: calls.append(self.n) or original(self, *a)
+    )
     samples = ring_samples(0)
     per_pass = []
-    gm.train(samples, optimizer="bcfw", max_iter=12, tol=-1, callbacks=[lambda *a: per_pass.append(sum(calls)) and None])
+    gm.train(
+        samples,
+        optimizer="bcfw",
+        max_iter=12,
+        tol=-1,
+        callbacks=[lambda *a: per_pass.append(sum(calls)) and None],
+    )
     assert np.ptp(np.diff(per_pass)) == 0 and per_pass[0] == 2 * (per_pass[1] - per_pass[0])

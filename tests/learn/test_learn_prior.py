@@ -15,7 +15,9 @@ FEW = settings(deadline=None, max_examples=15)
 
 
 def solved(cost, u, constraints=()):
-    cp.Problem(cp.Minimize(cost), list(constraints)).solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    cp.Problem(cp.Minimize(cost), list(constraints)).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+    )
     return u.value
 
 
@@ -24,8 +26,12 @@ REGULARIZERS = {
     "L2": (gm.L2(0.7), lambda u: 0.35 * cp.sum_squares(u)),
     "L1": (gm.L1(0.4), lambda u: 0.4 * cp.norm1(u)),
     "elastic": (gm.ElasticNet(0.7, 0.4), lambda u: 0.35 * cp.sum_squares(u) + 0.4 * cp.norm1(u)),
-    "group": (gm.GroupL2(0.4, GROUPS), lambda u: 0.4 * sum(cp.norm(u[[i for i in range(6) if GROUPS[i] == g]]) for g in range(3))),
-    "none": (gm.NoRegularizer(), lambda u: 0.0)}
+    "group": (
+        gm.GroupL2(0.4, GROUPS),
+        lambda u: 0.4 * sum(cp.norm(u[[i for i in range(6) if GROUPS[i] == g]]) for g in range(3)),
+    ),
+    "none": (gm.NoRegularizer(), lambda u: 0.0),
+}
 
 
 @pytest.mark.parametrize("name", sorted(REGULARIZERS))
@@ -49,7 +55,9 @@ def test_groups_are_rows_by_default():
     assert gm.GroupL2(2.0).value(w) == pytest.approx(2 * (5 + np.sqrt(0.02)))
     moved = gm.GroupL2(1.0).prox(w, np.ones_like(w))
     np.testing.assert_allclose(moved, [[3 * 0.8, 4 * 0.8], [0, 0]])
-    with pytest.raises(ValueError, match="groups: expected one number for each of the 4 weights, got 6"):
+    with pytest.raises(
+        ValueError, match="groups: expected one number for each of the 4 weights, got 6"
+    ):
         gm.GroupL2(1.0, GROUPS).value(w)
 
 
@@ -69,13 +77,17 @@ def test_projection_onto_a_simplex(seed, total):
 def test_boxes_clip_and_frozen_weights_stay(seed):
     w = np.random.default_rng(seed).normal(size=5)
     np.testing.assert_array_equal(gm.NonNegative().project(w), np.maximum(w, 0))
-    np.testing.assert_array_equal(gm.Box(-0.1, [0.2, 0.3, 0.4, 0.5, 0.6]).project(w),
-                                  np.clip(w, -0.1, [0.2, 0.3, 0.4, 0.5, 0.6]))
+    np.testing.assert_array_equal(
+        gm.Box(-0.1, [0.2, 0.3, 0.4, 0.5, 0.6]).project(w),
+        np.clip(w, -0.1, [0.2, 0.3, 0.4, 0.5, 0.6]),
+    )
     np.testing.assert_array_equal(gm.Fixed(2.0).project(w), np.full(5, 2.0))
 
 
 def test_segments_have_priors_of_their_own():
-    prior = Prior(gm.WeightLayout({"a": (2,), "b": (3,)}), {"a": gm.L2(2.0)}, {"b": gm.NonNegative()})
+    prior = Prior(
+        gm.WeightLayout({"a": (2,), "b": (3,)}), {"a": gm.L2(2.0)}, {"b": gm.NonNegative()}
+    )
     w = np.array([1.0, -1.0, 2.0, -2.0, 0.5])
     assert prior.value(w) == pytest.approx(2.0)
     np.testing.assert_allclose(prior.prox(w, 0.5), [0.5, -0.5, 2.0, 0.0, 0.5])
@@ -86,24 +98,35 @@ def test_segments_have_priors_of_their_own():
 def test_coupled_weights_move_at_one_rate():
     """A projection is the proximal map for equal steps only, so optimisers even them out where a set couples weights."""
     prior = Prior(gm.WeightLayout({"a": (3,), "b": (2,)}), None, {"a": gm.Simplex(1.0)})
-    np.testing.assert_array_equal(prior.even(np.array([3.0, 1.0, 2.0, 5.0, 4.0])), [1.0, 1.0, 1.0, 5.0, 4.0])
+    np.testing.assert_array_equal(
+        prior.even(np.array([3.0, 1.0, 2.0, 5.0, 4.0])), [1.0, 1.0, 1.0, 5.0, 4.0]
+    )
 
 
-
-@pytest.mark.parametrize("build, message", [
-    (lambda: gm.L2(-1.0), "mu"), (lambda: gm.L1(np.nan), "tau"), (lambda: gm.Simplex(0.0), "total"),
-    (lambda: gm.Box(1.0, 0.0), "low, high: expected low <= high"),
-    (lambda: gm.Fixed([np.nan]), "value")])
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: gm.L2(-1.0), "mu"),
+        (lambda: gm.L1(np.nan), "tau"),
+        (lambda: gm.Simplex(0.0), "total"),
+        (lambda: gm.Box(1.0, 0.0), "low, high: expected low <= high"),
+        (lambda: gm.Fixed([np.nan]), "value"),
+    ],
+)
 def test_bad_parameters_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 
 
-@pytest.mark.parametrize("regularizer, constraints, error, message", [
-    ({"zz": gm.L2()}, None, ValueError, "regularizer: no weight segment 'zz'; the model has"),
-    ("L2", None, TypeError, "regularizer: expected a Regularizer"),
-    ({"a": 3}, None, TypeError, r"regularizer\['a'\]: expected a Regularizer, got 3"),
-    (None, {"a": gm.L2()}, TypeError, r"constraints\['a'\]: expected a ConvexSet")])
+@pytest.mark.parametrize(
+    "regularizer, constraints, error, message",
+    [
+        ({"zz": gm.L2()}, None, ValueError, "regularizer: no weight segment 'zz'; the model has"),
+        ("L2", None, TypeError, "regularizer: expected a Regularizer"),
+        ({"a": 3}, None, TypeError, r"regularizer\['a'\]: expected a Regularizer, got 3"),
+        (None, {"a": gm.L2()}, TypeError, r"constraints\['a'\]: expected a ConvexSet"),
+    ],
+)
 def test_bad_priors_are_refused(regularizer, constraints, error, message):
     with pytest.raises(error, match=message):
         Prior(gm.WeightLayout({"a": (2,)}), regularizer, constraints)
@@ -114,14 +137,27 @@ def test_a_projection_that_returns_nonsense_is_refused():
         gm.Projection(lambda w: w[:1]).project(np.zeros(3))
 
 
-@pytest.mark.parametrize("options, message", [
-    (dict(constraints={"pair": gm.Box(np.zeros(4), 1)}),
-     r"constraints\['pair'\].low: expected a number or shape \(6,\), got shape \(4,\)"),
-    (dict(constraints={"pair": gm.Box(0, np.ones((2, 6)))}), r"constraints\['pair'\].high: .* got shape \(2, 6\)"),
-    (dict(constraints={"u": gm.Fixed(np.zeros(4))}),
-     r"constraints\['u'\].value: expected a number or shape \(3, 3\), got shape \(4,\)"),
-    (dict(regularizer={"pair": gm.GroupL2(0.1, groups=[0, 1])}), r"regularizer\['pair'\].groups: .* shape \(6,\), got 2"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            dict(constraints={"pair": gm.Box(np.zeros(4), 1)}),
+            r"constraints\['pair'\].low: expected a number or shape \(6,\), got shape \(4,\)",
+        ),
+        (
+            dict(constraints={"pair": gm.Box(0, np.ones((2, 6)))}),
+            r"constraints\['pair'\].high: .* got shape \(2, 6\)",
+        ),
+        (
+            dict(constraints={"u": gm.Fixed(np.zeros(4))}),
+            r"constraints\['u'\].value: expected a number or shape \(3, 3\), got shape \(4,\)",
+        ),
+        (
+            dict(regularizer={"pair": gm.GroupL2(0.1, groups=[0, 1])}),
+            r"regularizer\['pair'\].groups: .* shape \(6,\), got 2",
+        ),
+    ],
+)
 def test_what_does_not_fit_a_segment_is_refused_by_its_name(options, message):
     with pytest.raises(ValueError, match=message):
         gm.train(chain_samples(), max_iter=1, **options)

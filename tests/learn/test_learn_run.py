@@ -38,7 +38,9 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_error():
         measured.append(weights)
         return next(errors)
 
-    model = gm.train(chain_samples(), optimizer="subgradient", validation=validation, patience=3, max_iter=50)
+    model = gm.train(
+        chain_samples(), optimizer="subgradient", validation=validation, patience=3, max_iter=50
+    )
     assert model.status == "no better validation error in 3 evaluations"
     assert [e for e in model.history.validation if np.isfinite(e)] == [0.5, 0.3, 0.4, 0.35, 0.6]
     np.testing.assert_array_equal(model.weights["u"], measured[1]["u"])
@@ -46,15 +48,26 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_error():
 
 def test_validation_samples_give_the_share_of_wrong_labels():
     samples, held_out = chain_samples(0), chain_samples(7)
-    model = gm.train(samples, optimizer="subgradient", regularizer=gm.L2(0.1), validation=held_out, patience=100, max_iter=8)
+    model = gm.train(
+        samples,
+        optimizer="subgradient",
+        regularizer=gm.L2(0.1),
+        validation=held_out,
+        patience=100,
+        max_iter=8,
+    )
     best = min(e for e in model.history.validation if np.isfinite(e))
     wrong = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in held_out])
     assert wrong == pytest.approx(best)
 
 
 def test_training_stops_when_the_objective_no_longer_falls():
-    model = gm.train(chain_samples(), optimizer="bcfw", regularizer=gm.L2(0.1), tol=1e-2, max_iter=1000)
-    assert "fell by less than 0.01 in three evaluations" in model.status and len(model.history) < 1000
+    model = gm.train(
+        chain_samples(), optimizer="bcfw", regularizer=gm.L2(0.1), tol=1e-2, max_iter=1000
+    )
+    assert (
+        "fell by less than 0.01 in three evaluations" in model.status and len(model.history) < 1000
+    )
 
 
 def test_no_passes_return_the_initial_weights():
@@ -66,8 +79,12 @@ def test_no_passes_return_the_initial_weights():
 @pytest.mark.parametrize("optimizer", ["bcfw", "stochastic", "incremental"])
 def test_the_seed_decides_the_order(optimizer):
     samples = ring_samples(0)
-    first, again, other = (gm.train(samples, optimizer=optimizer, max_iter=7, tol=-1, seed=seed, regularizer=gm.L2(0.1))
-                           for seed in (1, 1, 2))
+    first, again, other = (
+        gm.train(
+            samples, optimizer=optimizer, max_iter=7, tol=-1, seed=seed, regularizer=gm.L2(0.1)
+        )
+        for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first.weights["u"], again.weights["u"])
     assert not np.array_equal(first.weights["u"], other.weights["u"])
 
@@ -103,10 +120,16 @@ def test_saved_models_load_without_pickle(tmp_path):
     for name, value in model.weights.items():
         np.testing.assert_array_equal(loaded.weights[name], value)
         assert loaded.weights[name].shape == value.shape
-    assert loaded.objective == model.objective and loaded.status == model.status and loaded.settings == model.settings
+    assert (
+        loaded.objective == model.objective
+        and loaded.status == model.status
+        and loaded.settings == model.settings
+    )
     np.testing.assert_array_equal(loaded.history.objective, model.history.objective)
     np.testing.assert_array_equal(loaded.completions[0], model.completions[0])
-    np.testing.assert_array_equal(loaded.predict(samples[0].crf).labels, model.predict(samples[0].crf).labels)
+    np.testing.assert_array_equal(
+        loaded.predict(samples[0].crf).labels, model.predict(samples[0].crf).labels
+    )
     assert "objective" in repr(loaded) and "<table>" in loaded._repr_html_()
 
 
@@ -130,6 +153,8 @@ def test_an_archive_with_a_header_that_is_no_array_is_refused(tmp_path):
 def test_learning_pays_on_held_out_data():
     samples, held_out = chain_samples(0, n=60, length=12), chain_samples(1, n=200, length=12)
     model = gm.train(samples, regularizer=gm.L2(0.02))
-    unary_only = np.mean([np.mean(s.crf.blocks[0].inputs.argmax(axis=1) != s.labels) for s in held_out])
+    unary_only = np.mean(
+        [np.mean(s.crf.blocks[0].inputs.argmax(axis=1) != s.labels) for s in held_out]
+    )
     learnt = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in held_out])
     assert learnt < 0.9 * unary_only

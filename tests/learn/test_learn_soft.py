@@ -23,7 +23,9 @@ def enumerated(samples, layout, mu, temperature=1.0):
         total = 0.5 * mu * w @ w
         for s in samples:
             table = energy_table(s.crf, layout.split(w))
-            total += s.weight * (table[tuple(s.labels)] + temperature * logsumexp(-table / temperature))
+            total += s.weight * (
+                table[tuple(s.labels)] + temperature * logsumexp(-table / temperature)
+            )
         return total
 
     return value
@@ -31,9 +33,16 @@ def enumerated(samples, layout, mu, temperature=1.0):
 
 def test_maximum_likelihood_on_a_chain_is_that_of_scipy_on_the_enumerated_likelihood():
     samples = chain_samples(0, n=4, length=4)
-    model = gm.train(samples, loss="none", temperature=1.0, regularizer=gm.L2(0.1), max_iter=40, tol=1e-15)
+    model = gm.train(
+        samples, loss="none", temperature=1.0, regularizer=gm.L2(0.1), max_iter=40, tol=1e-15
+    )
     layout = objective_of(samples, {"loss": "none"}).layout
-    reference = minimize(enumerated(samples, layout, 0.1), np.zeros(layout.size), method="BFGS", options={"gtol": 1e-9})
+    reference = minimize(
+        enumerated(samples, layout, 0.1),
+        np.zeros(layout.size),
+        method="BFGS",
+        options={"gtol": 1e-9},
+    )
     assert model.objective == pytest.approx(reference.fun, rel=1e-8)
     np.testing.assert_allclose(layout.join(model.weights), reference.x, atol=1e-6)
     assert model.settings["optimizer"] == "lbfgs"
@@ -43,14 +52,18 @@ def test_maximum_likelihood_on_a_chain_is_that_of_scipy_on_the_enumerated_likeli
 @given(seeds, st.sampled_from(SOFT_KINDS), st.sampled_from([0.3, 1.0, 2.0]))
 def test_the_slaves_bound_the_log_partition_from_above(seed, kind, temperature):
     rng = np.random.default_rng(seed)
-    samples, options = random_problem(rng, kind, 2, loss="none", temperature=temperature, regularizer=gm.NoRegularizer())
+    samples, options = random_problem(
+        rng, kind, 2, loss="none", temperature=temperature, regularizer=gm.NoRegularizer()
+    )
     objective = objective_of(samples, options)
     w, lams = random_point(rng, objective)
     value = objective.value(w, objective.vertices(w, lams))
     assert value >= enumerated(samples, objective.layout, 0.0, temperature)(w) - 1e-9
     if kind == "tree":
         value = objective.value(w, objective.vertices(w))
-        assert value == pytest.approx(enumerated(samples, objective.layout, 0.0, temperature)(w), abs=1e-9)
+        assert value == pytest.approx(
+            enumerated(samples, objective.layout, 0.0, temperature)(w), abs=1e-9
+        )
 
 
 @FEW
@@ -62,10 +75,17 @@ def test_gradients_are_marginals(seed, kind):
     (w, lams), (dw, dlams) = random_point(rng, objective), random_point(rng, objective)
     vertices = objective.vertices(w, lams)
     slope = float((objective.slope(vertices) + 0.5 * w) @ dw)
-    slope -= sum(s.weight * float(d @ s.dual.centred(v.ind)) for s, v, d in zip(objective.states, vertices, dlams))
+    slope -= sum(
+        s.weight * float(d @ s.dual.centred(v.ind))
+        for s, v, d in zip(objective.states, vertices, dlams)
+    )
     h = 1e-5
-    ahead, back = (objective.value(w + t * dw, objective.vertices(w + t * dw, [a + t * b for a, b in zip(lams, dlams)]))
-                   for t in (h, -h))
+    ahead, back = (
+        objective.value(
+            w + t * dw, objective.vertices(w + t * dw, [a + t * b for a, b in zip(lams, dlams)])
+        )
+        for t in (h, -h)
+    )
     assert (ahead - back) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
@@ -92,7 +112,9 @@ def test_soft_training_at_a_low_temperature_is_near_the_hinge():
 
 def test_soft_training_of_a_loopy_model_minimises_over_the_multipliers_too():
     samples = ring_samples(0)
-    model = gm.train(samples, loss="none", temperature=1.0, regularizer=gm.L2(0.1), max_iter=20, tol=1e-13)
+    model = gm.train(
+        samples, loss="none", temperature=1.0, regularizer=gm.L2(0.1), max_iter=20, tol=1e-13
+    )
     objective = objective_of(samples, dict(loss="none", temperature=1.0, regularizer=gm.L2(0.1)))
     w = objective.layout.join(model.weights)
     assert model.objective < objective.value(w, objective.vertices(w)) - 1e-3  # lambda = 0 is worse
@@ -101,18 +123,27 @@ def test_soft_training_of_a_loopy_model_minimises_over_the_multipliers_too():
 
 
 def test_bounds_on_single_weights_hold_in_soft_training():
-    model = gm.train(chain_samples(), temperature=0.5, regularizer=gm.L2(0.1), max_iter=10,
-                     constraints={"u": gm.Box(-0.2, 0.1), "pair": gm.Fixed(np.full(6, 0.25))})
+    model = gm.train(
+        chain_samples(),
+        temperature=0.5,
+        regularizer=gm.L2(0.1),
+        max_iter=10,
+        constraints={"u": gm.Box(-0.2, 0.1), "pair": gm.Fixed(np.full(6, 0.25))},
+    )
     assert model.weights["u"].min() >= -0.2 and model.weights["u"].max() <= 0.1
     assert model.weights["u"].min() == pytest.approx(-0.2)
     np.testing.assert_allclose(model.weights["pair"], 0.25)
 
 
-@pytest.mark.parametrize("options, reason", [
-    (dict(temperature=1.0, optimizer="bcfw"), "temperature > 0 needs the optimiser 'lbfgs'"),
-    (dict(temperature=0.0, optimizer="lbfgs"), "needs a temperature > 0"),
-    (dict(temperature=1.0, regularizer=gm.L1(0.1)), "only quadratic regularisers"),
-    (dict(temperature=1.0, constraints=gm.Simplex()), "only bounds on single weights")])
+@pytest.mark.parametrize(
+    "options, reason",
+    [
+        (dict(temperature=1.0, optimizer="bcfw"), "temperature > 0 needs the optimiser 'lbfgs'"),
+        (dict(temperature=0.0, optimizer="lbfgs"), "needs a temperature > 0"),
+        (dict(temperature=1.0, regularizer=gm.L1(0.1)), "only quadratic regularisers"),
+        (dict(temperature=1.0, constraints=gm.Simplex()), "only bounds on single weights"),
+    ],
+)
 def test_optimisers_say_what_they_cannot_do(options, reason):
     with pytest.raises(ValueError, match=reason):
         gm.train(chain_samples(), **options)

@@ -13,13 +13,20 @@ seeds = st.integers(0, 10**6)
 FEW = settings(deadline=None, max_examples=30)
 
 
-@gm.testing.parametrize_with_checks([gm.Hamming, gm.WeightedHamming, gm.LabelDistance(1.5), gm.NoLoss, CountLoss])
+@gm.testing.parametrize_with_checks(
+    [gm.Hamming, gm.WeightedHamming, gm.LabelDistance(1.5), gm.NoLoss, CountLoss]
+)
 def test_kit(thing, check):
     check(thing)
 
 
 def test_values():
-    crf, truth, x, all_ = gm.CRF(4, 4), np.array([0, 1, 2, 3]), np.array([0, 3, 0, 0]), np.ones(4, bool)
+    crf, truth, x, all_ = (
+        gm.CRF(4, 4),
+        np.array([0, 1, 2, 3]),
+        np.array([0, 3, 0, 0]),
+        np.ones(4, bool),
+    )
     assert gm.Hamming().value(crf, x, truth, all_) == 3
     assert gm.Hamming(0.5, [1, 2, 0, 4]).value(crf, x, truth, all_) == 3.0
     assert gm.Hamming().value(crf, x, truth, np.array([True, True, False, False])) == 1
@@ -43,7 +50,12 @@ def test_augmented_minimum_by_enumeration(seed, kind, latent):
     loss, labels = random_loss(rng, 3), np.asarray(sample.labels)
     w = {name: rng.normal(size=shape) for name, shape in sample.crf.layout.shapes.items()}
     energy = energy_table(sample.crf, w)
-    delta = np.array([loss.value(sample.crf, np.array(x), labels, sample.observed) for x in np.ndindex(energy.shape)])
+    delta = np.array(
+        [
+            loss.value(sample.crf, np.array(x), labels, sample.observed)
+            for x in np.ndindex(energy.shape)
+        ]
+    )
     augmented = loss.augment(sample.crf, labels, sample.observed)
     answer = gm.solve(augmented, w, solver="exact")
     assert answer.energy == pytest.approx((energy - delta.reshape(energy.shape)).min(), abs=1e-8)
@@ -76,17 +88,27 @@ def test_training_with_a_count_loss_learns_counts_better():
     samples, held_out = counts_samples(rng, 40), counts_samples(rng, 200)
 
     def count_error(model):
-        return np.mean([abs(int(model.predict(s.crf).labels.sum()) - int(s.labels.sum())) for s in held_out])
+        return np.mean(
+            [abs(int(model.predict(s.crf).labels.sum()) - int(s.labels.sum())) for s in held_out]
+        )
 
-    by_count, by_label = (gm.train(samples, loss=loss, regularizer=gm.L2(0.01), optimizer="cutting-plane", tol=1e-4)
-                          for loss in (CountLoss(), gm.Hamming()))
+    by_count, by_label = (
+        gm.train(samples, loss=loss, regularizer=gm.L2(0.01), optimizer="cutting-plane", tol=1e-4)
+        for loss in (CountLoss(), gm.Hamming())
+    )
     assert "certified" in by_count.status
     assert count_error(by_count) < count_error(by_label)
 
 
-@pytest.mark.parametrize("build, message", [
-    (lambda: gm.Hamming(-1), "scale"), (lambda: gm.Hamming(1, [-1.0]), "weights: expected numbers >= 0"),
-    (lambda: gm.WeightedHamming([-0.5]), "label_weights: expected numbers >= 0"), (lambda: gm.LabelDistance(-1.0), "truncation")])
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: gm.Hamming(-1), "scale"),
+        (lambda: gm.Hamming(1, [-1.0]), "weights: expected numbers >= 0"),
+        (lambda: gm.WeightedHamming([-0.5]), "label_weights: expected numbers >= 0"),
+        (lambda: gm.LabelDistance(-1.0), "truncation"),
+    ],
+)
 def test_bad_parameters(build, message):
     with pytest.raises(ValueError, match=message):
         build()
@@ -94,7 +116,9 @@ def test_bad_parameters(build, message):
 
 def test_weights_that_do_not_fit_the_model():
     crf = gm.CRF(3, 2)
-    with pytest.raises(ValueError, match="weights: expected one for each of the 3 variables, got 2"):
+    with pytest.raises(
+        ValueError, match="weights: expected one for each of the 3 variables, got 2"
+    ):
         gm.Hamming(weights=[1.0, 1.0]).augment(crf, np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="label_weights: 1 weights, but the truth has label 1"):
         gm.WeightedHamming([1.0]).augment(crf, np.ones(3, np.int64))

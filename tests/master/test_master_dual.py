@@ -9,11 +9,24 @@ import pytest
 from core_cases import KINDS, frustrated_cycle, impossible_model, labellings, minimum, random_model
 
 import gmlearn as gm
-from gmlearn.master import Constant, Diminishing, Level, Polyak, StepRule, ascend_bcfw, ascend_subgradient, make_step_rule
+from gmlearn.master import (
+    Constant,
+    Diminishing,
+    Level,
+    Polyak,
+    StepRule,
+    ascend_bcfw,
+    ascend_subgradient,
+    make_step_rule,
+)
 from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
 
-RULES = {"level": lambda best: Level(), "diminishing": lambda best: Diminishing(0.5), "constant": lambda best: Constant(0.05),
-         "polyak": lambda best: Polyak(best)}
+RULES = {
+    "level": lambda best: Level(),
+    "diminishing": lambda best: Diminishing(0.5),
+    "constant": lambda best: Constant(0.05),
+    "polyak": lambda best: Polyak(best),
+}
 COVERS = ("per-clique", "chains", "trees")
 
 
@@ -51,7 +64,9 @@ def test_the_bound_never_exceeds_the_minimum_and_multipliers_sum_to_zero(method,
             assert np.allclose(sums, 1.0), "every slave chooses one label of each variable"
             if current.disagreement == 0.0 and np.isfinite(best):
                 (labels,) = dual.slaves.proposals(current.results, current.mean)
-                assert crf.energy(labels, w) == pytest.approx(current.bound), "agreement is a certificate"
+                assert crf.energy(labels, w) == pytest.approx(current.bound), (
+                    "agreement is a certificate"
+                )
         assert count >= 1
 
 
@@ -138,9 +153,12 @@ def test_locally_consistent_infeasible_models_do_not_break_the_masters():
 
 # ---------------------------------------------------------------------- step rules
 
+
 def test_step_sizes_by_formula():
     assert Constant(0.3).step(0, 0, 4.0, 17) == 0.3
-    assert [Diminishing(2.0).step(0, 0, 4.0, t) for t in (0, 3, 8)] == pytest.approx([2.0, 1.0, 2 / 3])
+    assert [Diminishing(2.0).step(0, 0, 4.0, t) for t in (0, 3, 8)] == pytest.approx(
+        [2.0, 1.0, 2 / 3]
+    )
     assert Polyak(5.0).step(3.0, 4.0, 4.0, 0) == 0.5
     assert Polyak(5.0, 0.5).step(3.0, 4.0, 4.0, 0) == 0.25
     assert Polyak(5.0).step(6.0, 6.0, 4.0, 0) == 0.0
@@ -166,18 +184,27 @@ def test_every_rule_raises_the_bound_of_a_tight_model(rule):
     best = minimum(crf)[0]
     settings = {"target": best} if rule == "polyak" else {}
     size = {"constant": 0.02, "diminishing": 0.3}.get(rule)
-    r = gm.solve(crf, solver="dual-subgradient", step=rule, step_size=size, max_iter=400, **settings)
+    r = gm.solve(
+        crf, solver="dual-subgradient", step=rule, step_size=size, max_iter=400, **settings
+    )
     start = gm.Dual(gm.decompose(crf), {}).round().bound
     assert r.energy == pytest.approx(best) and best - r.bound < 0.1 * (best - start)
 
 
 def test_rules_by_name():
-    assert isinstance(make_step_rule("level"), Level) and isinstance(make_step_rule("constant", 0.5), Constant)
-    assert make_step_rule("constant", 0.5).size == 0.5 and isinstance(make_step_rule("diminishing"), Diminishing)
+    assert isinstance(make_step_rule("level"), Level) and isinstance(
+        make_step_rule("constant", 0.5), Constant
+    )
+    assert make_step_rule("constant", 0.5).size == 0.5 and isinstance(
+        make_step_rule("diminishing"), Diminishing
+    )
     assert make_step_rule("polyak", target=3.0).target == 3.0
     mine = Constant(0.1)
     assert make_step_rule(mine) is mine
-    with pytest.raises(ValueError, match="step: expected one of 'level', 'diminishing', 'constant', 'polyak', got 'fast'"):
+    with pytest.raises(
+        ValueError,
+        match="step: expected one of 'level', 'diminishing', 'constant', 'polyak', got 'fast'",
+    ):
         make_step_rule("fast")
     with pytest.raises(ValueError, match=r"step_size: expected a number in \(0, inf\), got -1"):
         make_step_rule("constant", -1)
@@ -193,7 +220,9 @@ def test_a_bad_target_is_refused():
 
 
 def test_mplp_wants_one_slave_per_clique():
-    with pytest.raises(ValueError, match="MPLP works with one slave per clique, decomposition='per-clique'"):
+    with pytest.raises(
+        ValueError, match="MPLP works with one slave per clique, decomposition='per-clique'"
+    ):
         gm.solve(frustrated_cycle(), solver="mplp", decomposition="trees")
 
 
@@ -202,7 +231,14 @@ def test_the_subgradient_master_ends_when_all_slaves_agree():
     crf.add(gm.Potts([[0, 1], [1, 2], [0, 2]], 1.0))
     dual = gm.Dual(gm.decompose(crf, "per-clique"), {})
     assert len(list(itertools.islice(ascend_subgradient(dual, Constant(0.1)), 100))) == 1
-    assert len(list(itertools.islice(ascend_bcfw(gm.Dual(gm.decompose(crf, "per-clique"), {}), {}), 100))) <= 2
+    assert (
+        len(
+            list(
+                itertools.islice(ascend_bcfw(gm.Dual(gm.decompose(crf, "per-clique"), {}), {}), 100)
+            )
+        )
+        <= 2
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -210,7 +246,12 @@ def test_bcfw_does_not_get_stuck_where_its_steps_become_tiny(seed):
     """Without more passes for each proximal step it stays about 1e-3 below the bound of the linear program."""
     rng = np.random.default_rng(seed)
     crf = gm.CRF(60, 3).add_unary(rng.normal(size=(60, 3)))
-    crf.add(gm.Table(np.array([rng.choice(60, 3, replace=False) for _ in range(72)]), 4 * rng.normal(size=(72, 3, 3, 3))))
+    crf.add(
+        gm.Table(
+            np.array([rng.choice(60, 3, replace=False) for _ in range(72)]),
+            4 * rng.normal(size=(72, 3, 3, 3)),
+        )
+    )
     dual = gm.Dual(gm.decompose(crf, "per-clique"), {})
     best = max(current.bound for current in itertools.islice(ascend_bcfw(dual, {}, passes=1), 600))
     optimum = gm.solve(crf, solver="lp").bound

@@ -18,7 +18,9 @@ from gmlearn.solvers.trws import PairwiseMessages
 
 
 def messages_of(crf, w=None, seed=0):
-    return SequentialMessages(gm.decompose(crf, "per-clique", "min_marginals"), crf.check_weights(w), seed)
+    return SequentialMessages(
+        gm.decompose(crf, "per-clique", "min_marginals"), crf.check_weights(w), seed
+    )
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -48,7 +50,9 @@ def test_the_state_is_a_reparametrisation_and_moves_to_multipliers_without_loss(
     if bound == np.inf:
         return
     dual = messages.dual(w)
-    assert np.abs(np.bincount(dual.coords, dual.lam, crf.n_coords)).max(initial=0.0) < 1e-9, "multipliers sum to zero"
+    assert np.abs(np.bincount(dual.coords, dual.lam, crf.n_coords)).max(initial=0.0) < 1e-9, (
+        "multipliers sum to zero"
+    )
     after = dual.round().bound
     assert after >= bound - 1e-8 and (after <= best + 1e-8 or best == np.inf)
 
@@ -60,7 +64,9 @@ def test_trees_are_solved(seed):
     for _ in range(4):
         bound = messages.sweep()
     best = minimum(crf, w)[0]
-    assert bound + crf.constant == pytest.approx(best) and crf.energy(messages.decode(), w) == pytest.approx(best)
+    assert bound + crf.constant == pytest.approx(best) and crf.energy(
+        messages.decode(), w
+    ) == pytest.approx(best)
 
 
 def test_it_settles_where_trws_does():
@@ -78,10 +84,16 @@ def test_higher_orders_close_the_gap_of_a_frustrated_cycle():
     crf = frustrated_cycle()
     loose = gm.solve(crf, solver="srmp")
     whole = gm.CRF(crf.n_states)
-    table = np.array([crf.energy(x) for x in np.ndindex(*crf.n_states.tolist())]).reshape(crf.n_states)
+    table = np.array([crf.energy(x) for x in np.ndindex(*crf.n_states.tolist())]).reshape(
+        crf.n_states
+    )
     whole.add(gm.Table([np.arange(crf.n_vars)], table[None]))
     tight = gm.solve(whole, solver="srmp")
-    assert loose.gap > 0.1 and tight.status is gm.Status.OPTIMAL and tight.energy == pytest.approx(minimum(crf)[0])
+    assert (
+        loose.gap > 0.1
+        and tight.status is gm.Status.OPTIMAL
+        and tight.energy == pytest.approx(minimum(crf)[0])
+    )
 
 
 def test_hard_contradictions_are_proved_where_the_relaxation_sees_them():
@@ -90,7 +102,9 @@ def test_hard_contradictions_are_proved_where_the_relaxation_sees_them():
     result = gm.solve(crf.clamp({0: 0}), solver="srmp")
     assert result.status is gm.Status.INFEASIBLE and result.energy == np.inf == result.bound
     unseen = gm.solve(impossible_model(), solver="srmp")
-    assert unseen.energy == np.inf and unseen.status is gm.Status.BOUND and not np.isnan(unseen.bound)
+    assert (
+        unseen.energy == np.inf and unseen.status is gm.Status.BOUND and not np.isnan(unseen.bound)
+    )
 
 
 class OneMember(Enumeration):
@@ -115,10 +129,13 @@ def test_one_member_is_what_all_members_say_of_it(states):
         group = CliqueGroup(block, solver, offsets)
         theta = rng.normal(size=len(group.coords))
         prepared = group.prepare({})
-        full, found = group.min_marginals(theta, prepared), group.member_marginals(theta, prepared, member)
+        full, found = (
+            group.min_marginals(theta, prepared),
+            group.member_marginals(theta, prepared, member),
+        )
         for m, place in enumerate(block.indptr[:-1] + member):
-            expected = full[group.ptr[place]:group.ptr[place + 1]]
-            assert np.allclose(found[m, :len(expected)], expected)
+            expected = full[group.ptr[place] : group.ptr[place + 1]]
+            assert np.allclose(found[m, : len(expected)], expected)
     assert OneMember.asked > 0
 
 
@@ -142,7 +159,10 @@ def test_ascent_with_larger_cliques_returns_the_state_of_its_best_bound(seed):
     crf, w = random_model(np.random.default_rng(seed), "high-order")
     problem = Problem(crf, crf.check_weights(w), Options())
     dual = ascend(problem)
-    assert dual.round().bound == pytest.approx(problem.bound, abs=1e-6) and "SRMP" in problem.decoded_from
+    assert (
+        dual.round().bound == pytest.approx(problem.bound, abs=1e-6)
+        and "SRMP" in problem.decoded_from
+    )
     assert problem.bound >= messages_of(crf, w).sweep() + crf.constant - 1e-9
 
 

@@ -22,6 +22,7 @@ def small():
 
 # ---------------------------------------------------------------------- energy
 
+
 def test_energy_by_hand():
     crf = small()
     assert crf.energy([0, 0]) == 0.5
@@ -71,7 +72,7 @@ def test_factor_graph_is_the_same_energy(kind):
     for x in itertools.islice(labellings(crf), 0, None, 5):
         total = crf.constant + graph.unary[crf.offsets[:-1] + x].sum()
         for f in range(graph.n_factors):
-            scope = graph.scope[graph.indptr[f]:graph.indptr[f + 1]]
+            scope = graph.scope[graph.indptr[f] : graph.indptr[f + 1]]
             total += graph.table(f)[tuple(x[scope])]
         assert total == pytest.approx(crf.energy(x, w))
 
@@ -87,6 +88,7 @@ def test_unary_features_are_the_gradient_of_unary_costs():
 
 
 # ---------------------------------------------------------------------- building
+
 
 def test_states_offsets_and_sizes():
     crf = gm.CRF([2, 3, 1])
@@ -118,7 +120,10 @@ def test_removing_a_block_takes_its_weights_along():
 def test_a_refused_block_leaves_the_model_unchanged():
     crf = gm.CRF(3, 2)
     crf.add(gm.Potts([[0, 1]], weight="s"))
-    with pytest.raises(ValueError, match=r"weight segment 's' has shape \(\) in one of the blocks and \(2,\) in another"):
+    with pytest.raises(
+        ValueError,
+        match=r"weight segment 's' has shape \(\) in one of the blocks and \(2,\) in another",
+    ):
         crf.add(gm.Difference([[1, 2]], weight="s"))
     assert len(crf.blocks) == 1
 
@@ -142,6 +147,7 @@ def test_shared_segments_are_shared():
 
 
 # ---------------------------------------------------------------------- clamping
+
 
 def test_clamping_in_its_three_ways():
     crf = gm.CRF([2, 3, 2]).add_unary([[1, 2], [3, 4, 5], [6, 7]])
@@ -168,19 +174,24 @@ def test_clamping_a_forbidden_label_keeps_it_forbidden():
     assert crf.clamp({0: 1}).energy([1]) == INF
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (({0: 2},), r"labels: variable 0 has states 0\.\.1, got 2"),
-    (({7: 0},), r"variables: expected indices in 0\.\.2, got 7"),
-    (([0, 1],), r"labels: expected shape \(3,\), got \(2,\)"),
-    (([0, 3, 0],), r"labels: variable 1 has states 0\.\.2, got 3"),
-    (([0, 0.5, 0],), "labels: expected whole numbers"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (({0: 2},), r"labels: variable 0 has states 0\.\.1, got 2"),
+        (({7: 0},), r"variables: expected indices in 0\.\.2, got 7"),
+        (([0, 1],), r"labels: expected shape \(3,\), got \(2,\)"),
+        (([0, 3, 0],), r"labels: variable 1 has states 0\.\.2, got 3"),
+        (([0, 0.5, 0],), "labels: expected whole numbers"),
+    ],
+)
 def test_clamp_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF([2, 3, 2]).clamp(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [({0: -5},), ([-5, 0, -1],), ([-1, 0, 0], [True, True, False])])
+@pytest.mark.parametrize(
+    "arguments", [({0: -5},), ([-5, 0, -1],), ([-1, 0, 0], [True, True, False])]
+)
 def test_clamp_refuses_negative_labels(arguments):
     with pytest.raises(ValueError, match="labels: variable 0 has states"):
         gm.CRF([2, 3, 2]).clamp(*arguments)
@@ -199,14 +210,21 @@ def test_clamp_refuses_a_mask_of_another_length(mask):
 
 # ---------------------------------------------------------------------- bad input
 
-@pytest.mark.parametrize("arguments, message", [
-    ((3,), r"n_states: expected one number per variable, or CRF\(n_vars, n_labels\); got 3 alone"),
-    (([2, 0],), "n_states: every variable needs at least one state, got 0"),
-    (([2.5, 1],), "n_states: expected whole numbers"),
-    (([[2, 2]],), r"n_states: expected 1 dimension\(s\)"),
-    (("ab",), "n_states"),
-    ((2, 0), "n_states: every variable needs at least one state"),
-])
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (
+            (3,),
+            r"n_states: expected one number per variable, or CRF\(n_vars, n_labels\); got 3 alone",
+        ),
+        (([2, 0],), "n_states: every variable needs at least one state, got 0"),
+        (([2.5, 1],), "n_states: expected whole numbers"),
+        (([[2, 2]],), r"n_states: expected 1 dimension\(s\)"),
+        (("ab",), "n_states"),
+        ((2, 0), "n_states: every variable needs at least one state"),
+    ],
+)
 def test_models_refuse(arguments, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF(*arguments)
@@ -218,17 +236,20 @@ def test_models_refuse_odd_numbers_of_variables(arguments):
         gm.CRF(*arguments)
 
 
-@pytest.mark.parametrize("costs, variables, message", [
-    ([[0, np.nan], [0, 0]], None, r"costs: contains NaN \(first at index \(0, 1\)\)"),
-    ([[0, -INF], [0, 0]], None, r"costs: contains -inf .*finite, or \+inf to forbid"),
-    ([[0, 1]], None, r"costs: expected shape \(2, 2\), got \(1, 2\)"),
-    ([[0, 1, 2], [0, 1, 2]], None, r"costs: expected shape \(2, 2\), got \(2, 3\)"),
-    ([[0, 1], [0]], None, r"costs: expected 2 rows with \[2, 2\]"),
-    ("xy", None, "costs"),
-    ([[0, 1]], [5], r"variables: expected indices in 0\.\.1, got 5"),
-    ([[0, 1]], [-1], r"variables: expected indices in 0\.\.1, got -1"),
-    ([[0, 1]], [0.5], "variables: expected whole numbers"),
-])
+@pytest.mark.parametrize(
+    "costs, variables, message",
+    [
+        ([[0, np.nan], [0, 0]], None, r"costs: contains NaN \(first at index \(0, 1\)\)"),
+        ([[0, -INF], [0, 0]], None, r"costs: contains -inf .*finite, or \+inf to forbid"),
+        ([[0, 1]], None, r"costs: expected shape \(2, 2\), got \(1, 2\)"),
+        ([[0, 1, 2], [0, 1, 2]], None, r"costs: expected shape \(2, 2\), got \(2, 3\)"),
+        ([[0, 1], [0]], None, r"costs: expected 2 rows with \[2, 2\]"),
+        ("xy", None, "costs"),
+        ([[0, 1]], [5], r"variables: expected indices in 0\.\.1, got 5"),
+        ([[0, 1]], [-1], r"variables: expected indices in 0\.\.1, got -1"),
+        ([[0, 1]], [0.5], "variables: expected whole numbers"),
+    ],
+)
 def test_unary_costs_refuse(costs, variables, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF(2, 2).add_unary(costs, variables)
@@ -236,7 +257,9 @@ def test_unary_costs_refuse(costs, variables, message):
 
 def test_ragged_unary_costs_refuse():
     crf = gm.CRF([2, 3])
-    with pytest.raises(ValueError, match="different numbers of states; give one array for each variable"):
+    with pytest.raises(
+        ValueError, match="different numbers of states; give one array for each variable"
+    ):
         crf.add_unary([[1, 2], [3, 4]])
     with pytest.raises(ValueError, match=r"costs\[1\]: contains NaN"):
         crf.add_unary([[1, 2], [3, np.nan, 4]])
@@ -244,14 +267,17 @@ def test_ragged_unary_costs_refuse():
         crf.add_unary([[1, 2, 3], [1, 2]])
 
 
-@pytest.mark.parametrize("labels, message", [
-    ([0, 1], r"labels: expected shape \(3,\), got \(2,\)"),
-    ([0, 0, 2], r"labels: variable 2 has states 0\.\.1, got 2"),
-    ([0, -1, 0], r"labels: variable 1 has states 0\.\.2, got -1"),
-    ([0, 0.5, 1], "labels: expected whole numbers"),
-    ([0, np.nan, 1], "labels: expected numbers of type int64"),
-    (None, "labels"),
-])
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        ([0, 1], r"labels: expected shape \(3,\), got \(2,\)"),
+        ([0, 0, 2], r"labels: variable 2 has states 0\.\.1, got 2"),
+        ([0, -1, 0], r"labels: variable 1 has states 0\.\.2, got -1"),
+        ([0, 0.5, 1], "labels: expected whole numbers"),
+        ([0, np.nan, 1], "labels: expected numbers of type int64"),
+        (None, "labels"),
+    ],
+)
 def test_labellings_refuse(labels, message):
     crf = gm.CRF([2, 3, 2])
     for method in (crf.energy, crf.features):
@@ -266,17 +292,29 @@ def weighted():
     return crf
 
 
-@pytest.mark.parametrize("weights, message", [
-    (None, r"weights: no value given for the segment\(s\) \['unary', 'smooth'\]"),
-    ({"unary": np.ones((2, 3))}, r"weights: no value given for the segment\(s\) \['smooth'\]"),
-    ({"unary": np.ones((2, 3)), "smoth": 1.0}, "no weight segment 'smoth'; did you mean 'smooth'"),
-    ({"unary": np.ones((2, 3)), "qqq": 1.0}, r"no weight segment 'qqq'; it has \['smooth', 'unary'\]"),
-    ({"unary": np.ones((2, 2)), "smooth": 1.0}, r"weights\['unary'\]: expected shape \(2, 3\), got \(2, 2\)"),
-    ({"unary": np.ones((2, 3)), "smooth": np.nan}, r"weights\['smooth'\]: contains NaN"),
-    ({"unary": np.ones((2, 3)), "smooth": INF}, r"weights\['smooth'\]: contains inf"),
-    (np.ones(6), r"weights: expected shape \(7,\), got \(6,\)"),
-    ("abc", "weights: expected numbers"),
-])
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        (None, r"weights: no value given for the segment\(s\) \['unary', 'smooth'\]"),
+        ({"unary": np.ones((2, 3))}, r"weights: no value given for the segment\(s\) \['smooth'\]"),
+        (
+            {"unary": np.ones((2, 3)), "smoth": 1.0},
+            "no weight segment 'smoth'; did you mean 'smooth'",
+        ),
+        (
+            {"unary": np.ones((2, 3)), "qqq": 1.0},
+            r"no weight segment 'qqq'; it has \['smooth', 'unary'\]",
+        ),
+        (
+            {"unary": np.ones((2, 2)), "smooth": 1.0},
+            r"weights\['unary'\]: expected shape \(2, 3\), got \(2, 2\)",
+        ),
+        ({"unary": np.ones((2, 3)), "smooth": np.nan}, r"weights\['smooth'\]: contains NaN"),
+        ({"unary": np.ones((2, 3)), "smooth": INF}, r"weights\['smooth'\]: contains inf"),
+        (np.ones(6), r"weights: expected shape \(7,\), got \(6,\)"),
+        ("abc", "weights: expected numbers"),
+    ],
+)
 def test_weights_refuse(weights, message):
     with pytest.raises(ValueError, match=message):
         weighted().energy([0, 0], weights)
@@ -285,7 +323,9 @@ def test_weights_refuse(weights, message):
 
 
 def test_transposed_weights_are_refused():
-    with pytest.raises(ValueError, match=r"weights\['unary'\]: expected shape \(2, 3\), got \(3, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"weights\['unary'\]: expected shape \(2, 3\), got \(3, 2\)"
+    ):
         weighted().energy([0, 0], {"unary": np.ones((3, 2)), "smooth": 1.0})
 
 
@@ -296,9 +336,13 @@ def test_a_model_without_weights_takes_none():
 
 def test_add_refuses():
     crf = gm.CRF(2, 2)
-    with pytest.raises(TypeError, match=r"crf.add: expected a gmlearn.Block or the name of one, got int"):
+    with pytest.raises(
+        TypeError, match=r"crf.add: expected a gmlearn.Block or the name of one, got int"
+    ):
         crf.add(3)
-    with pytest.raises(ValueError, match=r"crf.add: parameters \['contrast'\] go with the name of a potential"):
+    with pytest.raises(
+        ValueError, match=r"crf.add: parameters \['contrast'\] go with the name of a potential"
+    ):
         crf.add(gm.Potts([[0, 1]]), contrast=2)
 
 
@@ -312,13 +356,18 @@ def test_it_shows_itself():
 
 # ---------------------------------------------------------------------- grids
 
+
 def test_grid_edges_and_windows():
     assert gm.grid_edges(2, 2).tolist() == [[0, 1], [2, 3], [0, 2], [1, 3]]
     assert gm.grid_edges(2, 2, 8).tolist()[4:] == [[0, 3], [1, 2]]
     assert len(gm.grid_edges(5, 7, 8)) == 5 * 6 + 4 * 7 + 2 * 4 * 6
     assert gm.grid_cliques(2, 3, 2, 2).tolist() == [[0, 1, 3, 4], [1, 2, 4, 5]]
     assert len(gm.grid_cliques(6, 6, 3, 3, stride=3)) == 4
-    for bad, message in (((0, 3), "height"), ((2, 2.5), "width"), ((2, 2, 6), "connectivity: expected one of 4, 8")):
+    for bad, message in (
+        ((0, 3), "height"),
+        ((2, 2.5), "width"),
+        ((2, 2, 6), "connectivity: expected one of 4, 8"),
+    ):
         with pytest.raises(ValueError, match=message):
             gm.grid_edges(*bad)
 

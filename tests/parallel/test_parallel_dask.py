@@ -46,13 +46,19 @@ def test_the_cluster_forgets_closed_and_dropped_executors(cluster):
     while hosts_of(cluster) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert hosts_of(cluster) == 0
-    assert cluster.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors)) == dict.fromkeys(
-        cluster.scheduler_info()["workers"], 0)
+    assert cluster.run(
+        lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors)
+    ) == dict.fromkeys(cluster.scheduler_info()["workers"], 0)
 
 
 def test_a_worker_with_threads_runs_as_many_shards_at_once():
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0") as cluster, \
-            distributed.Client(cluster, set_as_default=False) as client, make_executor(client) as executor:
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        make_executor(client) as executor,
+    ):
         assert executor.n_workers == 3
         executor.host(builders(3))
         start = time.monotonic()
@@ -68,7 +74,9 @@ def test_a_request_that_is_run_again_is_done_once(cluster):
 
     host = ShardHost()
     host.answer(1, dumps(("build", True, [(0, builders(1)[0], 5)])), dumps([]))
-    first, again = (host.answer(2, dumps(("call", "add", [(0, ())])), dumps((1,))) for _ in range(2))
+    first, again = (
+        host.answer(2, dumps(("call", "add", [(0, ())])), dumps((1,))) for _ in range(2)
+    )
     assert unpack(first[0]) == unpack(again[0]) == (0, 6)
     assert unpack(host.answer(3, dumps(("call", "add", [(0, ())])), dumps((1,)))[0]) == (0, 7)
     assert host.answer(4, dumps(("call", "add", [(1, ())])), dumps((1,))) is None
@@ -78,13 +86,19 @@ def test_bad_schedulers(monkeypatch):
     from gmlearn.parallel import cluster as room
 
     monkeypatch.setattr(room, "PATIENCE", 1.0)
-    with pytest.raises(ValueError, match=r"scheduler: expected an address or a distributed\.Client, got int"):
+    with pytest.raises(
+        ValueError, match=r"scheduler: expected an address or a distributed\.Client, got int"
+    ):
         make_executor("dask", scheduler=8786)
-    with pytest.raises(OSError, match=r"scheduler: no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
+    with pytest.raises(
+        OSError, match=r"scheduler: no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"
+    ):
         make_executor("dask", scheduler="tcp://127.0.0.1:9")
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty, \
-            distributed.Client(empty, set_as_default=False) as client, \
-            pytest.raises(TimeoutError, match="no worker has joined in 1 s"):
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+        pytest.raises(TimeoutError, match="no worker has joined in 1 s"),
+    ):
         make_executor(client)
 
 
@@ -104,5 +118,7 @@ if __name__ == "__main__":
 def test_without_any_client_workers_are_started_here_and_end_with_the_executor(tmp_path):
     """The second one of the script is never closed."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120
+    )
     assert (done.stdout, done.stderr) == ("2 [1, 2, 3, 4]\n[2]\n", "")

@@ -16,7 +16,13 @@ def test_shards_keep_their_state_and_answer_in_order(executor):
     executor.host(builders(5))
     assert executor.call("add", 1) == [(i, 1) for i in range(5)]
     assert executor.call("add", 1, only=[3, 0]) == [(3, 2), (0, 2)]
-    assert executor.call("add", 1, each=[(10 * i,) for i in range(5)]) == [(0, 3), (1, 12), (2, 22), (3, 33), (4, 42)]
+    assert executor.call("add", 1, each=[(10 * i,) for i in range(5)]) == [
+        (0, 3),
+        (1, 12),
+        (2, 22),
+        (3, 33),
+        (4, 42),
+    ]
     assert executor.call("add", only=[4, 1], each=[(1, 2), (3,)]) == [(4, 45), (1, 15)]
     assert totals(executor) == [3, 15, 22, 33, 45]
     assert executor.generation == 0
@@ -25,7 +31,11 @@ def test_shards_keep_their_state_and_answer_in_order(executor):
 
 def test_the_slowest_does_not_change_the_order(executor):
     executor.host(builders(3))
-    assert executor.call("add_slowly", 1, each=[(0.1,), (0.0,), (0.05,)]) == [(0, 1), (1, 1), (2, 1)]
+    assert executor.call("add_slowly", 1, each=[(0.1,), (0.0,), (0.05,)]) == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+    ]
 
 
 def test_new_shards_replace_the_old_ones(executor):
@@ -59,11 +69,16 @@ def test_a_builder_that_fails(executor):
     assert totals(executor) == [0]
 
 
-@pytest.mark.parametrize("error", [
-    functools.partial(Odd, "here", reason="there"), functools.partial(FormatError, "a.uai", "a number", "a word", 3),
-    functools.partial(FileNotFoundError, 2, "No such file", "x.npz"),
-    functools.partial(UnicodeDecodeError, "utf-8", b"x", 0, 1, "bad"),
-], ids=lambda error: error.func.__name__)
+@pytest.mark.parametrize(
+    "error",
+    [
+        functools.partial(Odd, "here", reason="there"),
+        functools.partial(FormatError, "a.uai", "a number", "a word", 3),
+        functools.partial(FileNotFoundError, 2, "No such file", "x.npz"),
+        functools.partial(UnicodeDecodeError, "utf-8", b"x", 0, 1, "bad"),
+    ],
+    ids=lambda error: error.func.__name__,
+)
 def test_errors_that_cannot_be_rebuilt_from_their_args(executor, error):
     with pytest.raises(error.func) as caught:
         executor.map(_raise, [error])
@@ -74,7 +89,9 @@ def test_errors_that_cannot_be_rebuilt_from_their_args(executor, error):
 
 
 def test_an_error_that_cannot_be_sent_says_so(remote):
-    with pytest.raises(RuntimeError, match=r"Local: held \(not sent as it was: TypeError: cannot pickle"):
+    with pytest.raises(
+        RuntimeError, match=r"Local: held \(not sent as it was: TypeError: cannot pickle"
+    ):
         remote.map(_raise_local, [1])
 
 
@@ -171,14 +188,24 @@ class Forever(Executor):
 def test_make_executor(monkeypatch):
     mine = Forever()
     assert make_executor(mine) is mine
-    assert type(make_executor()) is Serial is type(make_executor("auto", 1)) is type(make_executor("serial", 4))
+    assert (
+        type(make_executor())
+        is Serial
+        is type(make_executor("auto", 1))
+        is type(make_executor("serial", 4))
+    )
     with make_executor("auto", 2) as threads:
         assert type(threads) is Threads and threads.n_workers == 2
     with make_executor("processes", -1) as processes:
         assert processes.n_workers >= 1
-    with pytest.raises(ValueError, match="executor: expected one of 'auto', 'serial', 'threads', 'processes', 'dask', got 'two'"):
+    with pytest.raises(
+        ValueError,
+        match="executor: expected one of 'auto', 'serial', 'threads', 'processes', 'dask', got 'two'",
+    ):
         make_executor("two")
-    with pytest.raises(ValueError, match="scheduler: only the executor 'dask' has one, got executor='threads'"):
+    with pytest.raises(
+        ValueError, match="scheduler: only the executor 'dask' has one, got executor='threads'"
+    ):
         make_executor("threads", 2, "tcp://127.0.0.1:1")
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'gmlearn\[dask\]'"):

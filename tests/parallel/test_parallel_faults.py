@@ -83,7 +83,9 @@ def test_both_workers_killed():
 def test_work_that_always_kills_is_given_up():
     with make_executor("processes", 2) as executor:
         executor.host(builders(2))
-        with pytest.raises(WorkerLost, match=r"workers ended 4 times in a row while calling 'die'; .*out of memory"):
+        with pytest.raises(
+            WorkerLost, match=r"workers ended 4 times in a row while calling 'die'; .*out of memory"
+        ):
             executor.call("die", only=[1])
         assert executor.call("add", 1) == [(0, 1), (1, 1)]
         with pytest.raises(WorkerLost, match="while building shards"):
@@ -106,7 +108,9 @@ def test_an_interrupted_call_leaves_no_stray_answer(interruptible):
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            executor.call("add_slowly", 1, 20.0)  # far longer than the timer, however busy the machine is
+            executor.call(
+                "add_slowly", 1, 20.0
+            )  # far longer than the timer, however busy the machine is
         timer.join()
         assert executor.call("snapshot") == [5, 6]
         assert executor.generation == 1

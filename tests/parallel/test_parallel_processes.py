@@ -13,7 +13,12 @@ from gmlearn.parallel import make_executor
 
 
 def run(code, *flags):
-    done = subprocess.run([sys.executable, *flags, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -67,7 +72,9 @@ SCRIPT = """
 """
 
 
-def test_what_a_script_defines_and_registers_is_known_to_workers_and_not_closing_is_no_fault(tmp_path):
+def test_what_a_script_defines_and_registers_is_known_to_workers_and_not_closing_is_no_fault(
+    tmp_path,
+):
     """The script has no guard, and never closes its executor."""
     path = tmp_path / "script.py"
     path.write_text(textwrap.dedent(SCRIPT + "\n    print(*executor.pids)"))
@@ -92,7 +99,9 @@ def test_workers_end_and_tidy_up_when_the_parent_is_killed(tmp_path):
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
     executor.call("sleep", 60)
     """
-    parent = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    parent = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
+    )
     assert parent.returncode == -9
     assert len(parent.stdout.split()) == 2
     assert all(gone(int(pid)) for pid in parent.stdout.split())  # though they had 60 s of work
@@ -120,7 +129,7 @@ def test_closed_workers_are_gone_and_not_zombies():
 def test_replaced_workers_are_not_zombies_either():
     with make_executor("processes", 1) as executor:
         executor.host(builders(1))
-        old, = executor.pids
+        (old,) = executor.pids
         os.kill(old, 9)
         assert executor.call("add", 1) == [(0, 1)]
         assert not alive(old)
@@ -129,7 +138,7 @@ def test_replaced_workers_are_not_zombies_either():
 def test_an_executor_that_is_dropped_ends_its_workers():
     executor = make_executor("processes", 1)
     assert executor.map(square, [3]) == [9]
-    pid, = executor.pids
+    (pid,) = executor.pids
     del executor
     assert gone(pid)
 
@@ -153,7 +162,14 @@ def test_workers_are_started_when_they_are_needed():
 
 
 def test_import_is_light():
-    heavy = ("multiprocessing", "subprocess", "distributed", "dask", "cloudpickle", "concurrent.futures.process")
+    heavy = (
+        "multiprocessing",
+        "subprocess",
+        "distributed",
+        "dask",
+        "cloudpickle",
+        "concurrent.futures.process",
+    )
     out, _ = run(f"import sys, gmlearn\nprint([m for m in {heavy!r} if m in sys.modules])")
     assert out.strip() == "[]"
     out, _ = run(f"import sys, gmlearn.parallel\nprint([m for m in {heavy!r} if m in sys.modules])")

@@ -11,10 +11,14 @@ import gmlearn as gm
 from gmlearn.parallel import Serial, Threads, make_executor
 
 
-@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient", "stochastic", "incremental", "cutting-plane", "lbfgs"])
+@pytest.mark.parametrize(
+    "optimizer", ["bcfw", "subgradient", "stochastic", "incremental", "cutting-plane", "lbfgs"]
+)
 def test_two_threads_give_the_weights_of_one(optimizer):
     temperature = 0.5 if optimizer == "lbfgs" else 0.0
-    options = dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=7, tol=-1, temperature=temperature)
+    options = dict(
+        optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=7, tol=-1, temperature=temperature
+    )
     one, two = (gm.train(ring_samples(0, n=5), n_jobs=n, **options) for n in (1, 2))
     assert one.objective == pytest.approx(two.objective, rel=1e-12)
     for name in one.weights:
@@ -22,7 +26,10 @@ def test_two_threads_give_the_weights_of_one(optimizer):
 
 
 def test_completions_run_on_threads_too():
-    one, two = (gm.train(ring_samples(0, n=5, hidden=True), n_jobs=n, max_iter=7, completion_every=2) for n in (1, 2))
+    one, two = (
+        gm.train(ring_samples(0, n=5, hidden=True), n_jobs=n, max_iter=7, completion_every=2)
+        for n in (1, 2)
+    )
     for a, b in zip(one.completions, two.completions):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(one.weights["u"], two.weights["u"], rtol=1e-10)

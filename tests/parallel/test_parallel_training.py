@@ -13,8 +13,14 @@ from learn_cases import chain_samples, ring_samples
 
 import gmlearn as gm
 
-BATCH = [dict(optimizer="subgradient"), dict(optimizer="cutting-plane"), dict(optimizer="lbfgs", temperature=0.5, iterations=3),
-         dict(optimizer="bcfw", batch=0), dict(optimizer="stochastic", batch=3), dict(optimizer="incremental")]
+BATCH = [
+    dict(optimizer="subgradient"),
+    dict(optimizer="cutting-plane"),
+    dict(optimizer="lbfgs", temperature=0.5, iterations=3),
+    dict(optimizer="bcfw", batch=0),
+    dict(optimizer="stochastic", batch=3),
+    dict(optimizer="incremental"),
+]
 
 
 def largest_difference(a, b):
@@ -23,7 +29,10 @@ def largest_difference(a, b):
 
 @pytest.mark.parametrize("options", BATCH, ids=lambda o: o["optimizer"])
 def test_the_same_weights_with_every_executor(executor, options):
-    samples, how = ring_samples(0, n=5), dict(regularizer=gm.L2(0.1), max_iter=7, tol=-1.0, **options)
+    samples, how = (
+        ring_samples(0, n=5),
+        dict(regularizer=gm.L2(0.1), max_iter=7, tol=-1.0, **options),
+    )
     serial, other = gm.train(samples, **how), gm.train(samples, executor=executor, **how)
     assert largest_difference(serial, other) <= 1e-9
     np.testing.assert_allclose(other.history.objective, serial.history.objective, atol=1e-9)
@@ -43,13 +52,25 @@ def test_bcfw_takes_another_path_to_the_same_optimum(executor):
     how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), max_iter=80, tol=1e-6)
     best = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.1), tol=1e-8).objective
     assert gm.train(samples, executor=executor, **how).objective == pytest.approx(best, rel=1e-3)
-    assert gm.train(samples, executor=executor, batch=0, **how).objective == pytest.approx(best, rel=1e-3)
+    assert gm.train(samples, executor=executor, batch=0, **how).objective == pytest.approx(
+        best, rel=1e-3
+    )
 
 
 def test_a_checkpoint_moves_between_executors(executor, tmp_path):
-    samples, how = ring_samples(0, n=4), dict(optimizer="bcfw", batch=0, regularizer=gm.L2(0.1), tol=-1.0)
+    samples, how = (
+        ring_samples(0, n=4),
+        dict(optimizer="bcfw", batch=0, regularizer=gm.L2(0.1), tol=-1.0),
+    )
     whole = gm.train(samples, max_iter=9, **how)
-    gm.train(samples, executor=executor, max_iter=4, checkpoint=tmp_path / "c.npz", checkpoint_every=1, **how)
+    gm.train(
+        samples,
+        executor=executor,
+        max_iter=4,
+        checkpoint=tmp_path / "c.npz",
+        checkpoint_every=1,
+        **how,
+    )
     resumed = gm.train(samples, max_iter=9, checkpoint=tmp_path / "c.npz", **how)
     assert largest_difference(whole, resumed) <= 1e-9
 
@@ -87,11 +108,17 @@ def worker_pid(_):
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tmp_path):
     """Its samples are built again, from the last checkpoint or from nothing, and training ends at the same objective."""
-    samples, how = ring_samples(0, n=6), dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=passes, tol=-1.0)
+    samples, how = (
+        ring_samples(0, n=6),
+        dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=passes, tol=-1.0),
+    )
     if checkpoint:
         how |= dict(checkpoint=tmp_path / "c.npz", checkpoint_every=2)
-    undisturbed = gm.train(samples, **(how | dict(checkpoint=None)), batch=0) if optimizer == "bcfw" else \
-        gm.train(samples, **(how | dict(checkpoint=None)))
+    undisturbed = (
+        gm.train(samples, **(how | dict(checkpoint=None)), batch=0)
+        if optimizer == "bcfw"
+        else gm.train(samples, **(how | dict(checkpoint=None)))
+    )
     disturbed = gm.train(samples, executor=remote, callbacks=[kill_one(remote)], **how)
     assert remote.generation >= 1
     assert disturbed.objective <= undisturbed.objective * (1 + 1e-3)
@@ -99,20 +126,42 @@ def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tm
 
 def test_a_worker_killed_while_training_with_hidden_labels(remote):
     samples = ring_samples(0, n=6, hidden=True)
-    model = gm.train(samples, executor=remote, callbacks=[kill_one(remote)], regularizer=gm.L2(0.1), max_iter=60, tol=-1.0,
-                     completion_every=5)
-    undisturbed = gm.train(samples, regularizer=gm.L2(0.1), max_iter=60, tol=-1.0, completion_every=5)
+    model = gm.train(
+        samples,
+        executor=remote,
+        callbacks=[kill_one(remote)],
+        regularizer=gm.L2(0.1),
+        max_iter=60,
+        tol=-1.0,
+        completion_every=5,
+    )
+    undisturbed = gm.train(
+        samples, regularizer=gm.L2(0.1), max_iter=60, tol=-1.0, completion_every=5
+    )
     assert remote.generation >= 1
     for sample, labels in zip(samples, model.completions):
-        np.testing.assert_array_equal(labels[sample.observed], np.asarray(sample.labels)[sample.observed])
-    assert model.objective <= 1.2 * undisturbed.objective  # latent: another local optimum is possible
+        np.testing.assert_array_equal(
+            labels[sample.observed], np.asarray(sample.labels)[sample.observed]
+        )
+    assert (
+        model.objective <= 1.2 * undisturbed.objective
+    )  # latent: another local optimum is possible
 
 
 # ---------------------------------------------------------------------- samples that are loaded when they are needed
 
 
-@pytest.mark.parametrize("optimizer, more", [("subgradient", {}), ("bcfw", {}), ("bcfw", {"batch": 0}), ("stochastic", {}),
-                                             ("incremental", {}), ("cutting-plane", {})])
+@pytest.mark.parametrize(
+    "optimizer, more",
+    [
+        ("subgradient", {}),
+        ("bcfw", {}),
+        ("bcfw", {"batch": 0}),
+        ("stochastic", {}),
+        ("incremental", {}),
+        ("cutting-plane", {}),
+    ],
+)
 def test_lazy_samples_give_the_same_weights(optimizer, more, tmp_path):
     """Nothing but `memory` outlives a call: with batch=0, a sample is loaded anew between two moves of one pass."""
     samples = ring_samples(0, n=4, hidden=optimizer == "bcfw")
@@ -129,7 +178,10 @@ def test_lazy_samples_are_loaded_by_the_workers(executor, tmp_path):
         gm.write_sample(sample, tmp_path / f"{k}.npz")
     lazy = gm.LazySamples([str(tmp_path / f"{k}.npz") for k in range(4)], load=gm.read_sample)
     how = dict(optimizer="subgradient", regularizer=gm.L2(0.1), max_iter=5, tol=-1.0)
-    assert largest_difference(gm.train(samples, **how), gm.train(lazy, executor=executor, **how)) <= 1e-9
+    assert (
+        largest_difference(gm.train(samples, **how), gm.train(lazy, executor=executor, **how))
+        <= 1e-9
+    )
 
 
 def test_functions_as_lazy_samples_and_errors():
@@ -166,8 +218,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 def test_memory_does_not_grow_with_the_number_of_lazy_samples():
     def peak(n):
-        run = subprocess.run([sys.executable, "-c", LARGE.format(tests=str(Path(__file__).parents[1])), str(n)],
-                             capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", LARGE.format(tests=str(Path(__file__).parents[1])), str(n)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return int(run.stdout)
 
     few, many = peak(2), peak(20)  # a sample and its multipliers take about 7 MB

@@ -46,9 +46,19 @@ def test_bounds_of_a_real_result_by_its_own_method():
 
 
 def test_objective_has_holes_a_gap_axis_and_passes():
-    ax = plot_objective(history(seconds=[1, 2, 3], objective=[9, None, 7], bound=[None, 3, 4], gap=[1.0, None, 0.1],
-                                passes=[1, 2, 3]))
-    curves = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in ax.lines}
+    ax = plot_objective(
+        history(
+            seconds=[1, 2, 3],
+            objective=[9, None, 7],
+            bound=[None, 3, 4],
+            gap=[1.0, None, 0.1],
+            passes=[1, 2, 3],
+        )
+    )
+    curves = {
+        line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist())
+        for line in ax.lines
+    }
     assert curves == {"objective": ([1, 3], [9, 7]), "lower bound": ([2, 3], [3, 4])}
     right = next(other for other in ax.figure.axes if other is not ax)
     assert right.get_yscale() == "log" and right.lines[0].get_ydata().tolist() == [1.0, 0.1]
@@ -57,7 +67,11 @@ def test_objective_has_holes_a_gap_axis_and_passes():
 
 
 def test_objective_without_bound_and_gap():
-    ax = plot_objective(history(seconds=[1, 2], objective=[9, 8], bound=[None, None], gap=[None, None], passes=[1, 2]))
+    ax = plot_objective(
+        history(
+            seconds=[1, 2], objective=[9, 8], bound=[None, None], gap=[None, None], passes=[1, 2]
+        )
+    )
     assert len(ax.lines) == 1 and len(ax.figure.axes) == 1
 
 
@@ -99,7 +113,9 @@ def test_labels_as_a_picture(n_labels):
     assert len(colours) == n_labels
 
 
-@pytest.mark.parametrize(("shape", "words"), [((2, 2), "4 places, but there are 6 labels"), ((6,), "height, width")])
+@pytest.mark.parametrize(
+    ("shape", "words"), [((2, 2), "4 places, but there are 6 labels"), ((6,), "height, width")]
+)
 def test_labels_must_fit_the_shape(shape, words):
     with pytest.raises(ValueError, match=words):
         plot_labels(np.zeros(6, int), shape)
@@ -122,8 +138,13 @@ def test_every_plot_takes_axes_and_gives_them_back():
     crf = gm.CRF(4, 2).add_unary(np.zeros((4, 2)))
     crf.add(gm.Potts(gm.grid_edges(2, 2)))
     some = history(seconds=[1], bound=[0], energy=[1], objective=[1], gap=[0.5], passes=[1])
-    calls = {"plot_bounds": [some], "plot_objective": [some], "plot_weights": [{"w": [1.0]}], "plot_labels": [[0, 1, 1, 0], (2, 2)],
-             "plot_factor_graph": [crf]}
+    calls = {
+        "plot_bounds": [some],
+        "plot_objective": [some],
+        "plot_weights": [{"w": [1.0]}],
+        "plot_labels": [[0, 1, 1, 0], (2, 2)],
+        "plot_factor_graph": [crf],
+    }
     assert sorted(calls) == sorted(name for name in gm.plot.__all__ if name.startswith("plot_"))
     for name, arguments in calls.items():
         figure, given = plt.subplots()

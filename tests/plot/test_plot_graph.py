@@ -37,7 +37,9 @@ def mixed_model(seed=0):
     crf.unary[3] = np.inf
     crf.constant = 1.25
     crf.add(gm.Potts([[0, 1], [1, 4]], weight="smooth"))
-    crf.add(gm.Table([[2, 0, 3], [4, 1, 2]], [rng.normal(size=(2, 2, 4)), rng.normal(size=(3, 3, 2))]))
+    crf.add(
+        gm.Table([[2, 0, 3], [4, 1, 2]], [rng.normal(size=(2, 2, 4)), rng.normal(size=(3, 3, 2))])
+    )
     crf.add(gm.Unary(rng.normal(size=(2, 3)), weight="u", variables=[1, 4]))
     crf.add(Spread([[0, 1], [2, 3, 4], [0, 4]]))
     return crf, {"smooth": rng.random(), "u": rng.normal(size=(3, 3)), "spread": 0.7}
@@ -58,9 +60,15 @@ def test_nodes_and_edges_are_the_factor_graph():
     assert networkx.is_bipartite(graph)
     assert graph.number_of_nodes() == 5 + 2 + 2 + 3
     assert graph.nodes["v", 3]["n_states"] == 4
-    np.testing.assert_allclose(graph.nodes["v", 1]["unary"], crf.unary_costs(crf.check_weights(weights))[2:5])
+    np.testing.assert_allclose(
+        graph.nodes["v", 1]["unary"], crf.unary_costs(crf.check_weights(weights))[2:5]
+    )
     node = graph.nodes["f", 1, 0]
-    assert node["variables"] == (2, 0, 3) and node["potential"] == "table" and node["table"].shape == (2, 2, 4)
+    assert (
+        node["variables"] == (2, 0, 3)
+        and node["potential"] == "table"
+        and node["table"].shape == (2, 2, 4)
+    )
     assert set(graph.neighbors(("f", 3, 1))) == {("v", 2), ("v", 3), ("v", 4)}
     table = graph.nodes["f", 0, 0]["table"]
     np.testing.assert_allclose(table, weights["smooth"] * (np.arange(2)[:, None] != np.arange(3)))
@@ -91,15 +99,18 @@ def test_own_graph_with_unary_factor():
     assert crf.energy([0]) == 3.0 and crf.energy([1]) == np.inf
 
 
-@pytest.mark.parametrize(("spoil", "words"), [
-    (lambda g: g.add_node("x"), r"expected nodes \('v', i\)"),
-    (lambda g: g.remove_node(("v", 0)), r"found no \('v', 0\)"),
-    (lambda g: g.nodes["v", 1].pop("n_states"), r"\('v', 1\) has no attribute 'n_states'"),
-    (lambda g: g.nodes["f", 0, 0].pop("variables"), "no attribute 'variables'"),
-    (lambda g: g.remove_edge(("v", 0), ("f", 0, 0)), "its edges lead to"),
-    (lambda g: g.nodes["f", 0, 0].update(table=np.zeros((2, 2))), "has shape"),
-    (lambda g: g.nodes["v", 0].update(unary=[1.0]), r"unary of \('v', 0\)"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda g: g.add_node("x"), r"expected nodes \('v', i\)"),
+        (lambda g: g.remove_node(("v", 0)), r"found no \('v', 0\)"),
+        (lambda g: g.nodes["v", 1].pop("n_states"), r"\('v', 1\) has no attribute 'n_states'"),
+        (lambda g: g.nodes["f", 0, 0].pop("variables"), "no attribute 'variables'"),
+        (lambda g: g.remove_edge(("v", 0), ("f", 0, 0)), "its edges lead to"),
+        (lambda g: g.nodes["f", 0, 0].update(table=np.zeros((2, 2))), "has shape"),
+        (lambda g: g.nodes["v", 0].update(unary=[1.0]), r"unary of \('v', 0\)"),
+    ],
+)
 def test_bad_graphs_name_the_node(spoil, words):
     graph = to_networkx(*mixed_model())
     spoil(graph)
@@ -108,7 +119,11 @@ def test_bad_graphs_name_the_node(spoil, words):
 
 
 def collections(ax):
-    return {c.get_label(): len(c.get_offsets()) for c in ax.collections if c.get_label() and not c.get_label().startswith("_")}
+    return {
+        c.get_label(): len(c.get_offsets())
+        for c in ax.collections
+        if c.get_label() and not c.get_label().startswith("_")
+    }
 
 
 @pytest.mark.parametrize("with_weights", [False, True])
@@ -116,7 +131,12 @@ def test_drawing_shows_every_node_once(with_weights):
     crf, weights = mixed_model()
     ax = plot_factor_graph(crf, weights=weights if with_weights else None)
     assert collections(ax) == {"variable": 5, "potts": 2, "table": 2, "test-spread": 3}
-    assert {t.get_text() for t in ax.get_legend().get_texts()} == {"variable", "potts", "table", "test-spread"}
+    assert {t.get_text() for t in ax.get_legend().get_texts()} == {
+        "variable",
+        "potts",
+        "table",
+        "test-spread",
+    }
     plt.close(ax.figure)
 
 
@@ -135,12 +155,16 @@ def test_parts_and_lonely_variables_stand_apart():
     crf = gm.CRF(7, 2)
     crf.add(gm.Potts([[0, 1], [2, 3]]))
     ax = plot_factor_graph(crf)
-    places = np.concatenate([c.get_offsets() for c in ax.collections if c.get_label() in ("variable", "potts")])
+    places = np.concatenate(
+        [c.get_offsets() for c in ax.collections if c.get_label() in ("variable", "potts")]
+    )
     distances = np.linalg.norm(places[:, None] - places[None], axis=2) + np.eye(9)
     assert distances.min() > 0.3
     plt.close(ax.figure)
 
 
 def test_too_many_nodes_is_an_error_that_says_what_to_do():
-    with pytest.raises(ValueError, match=r"500 variables and 0 cliques are too many.*draw a smaller model"):
+    with pytest.raises(
+        ValueError, match=r"500 variables and 0 cliques are too many.*draw a smaller model"
+    ):
         plot_factor_graph(gm.CRF(500, 2))

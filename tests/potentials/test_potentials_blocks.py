@@ -19,22 +19,52 @@ def blocks(rng, states):
     """(block, weights, definition(edge, a, b)) of every kind of edge."""
     c, f = rng.normal(size=3), rng.normal(size=(3, 2))
     top = int(states[EDGES].max())
-    v, pair, square = rng.normal(size=top), rng.normal(size=top * (top + 1) // 2), rng.normal(size=(top, top))
+    v, pair, square = (
+        rng.normal(size=top),
+        rng.normal(size=top * (top + 1) // 2),
+        rng.normal(size=(top, top)),
+    )
     order = {p: i for i, p in enumerate(itertools.combinations_with_replacement(range(top), 2))}
     tables = [rng.normal(size=states[e]) for e in EDGES]
     return {
         "potts": (gm.Potts(EDGES, c), {}, lambda e, a, b: c[e] * (a != b)),
         "potts scalar": (gm.Potts(EDGES, 2.0), {}, lambda e, a, b: 2.0 * (a != b)),
-        "potts weight": (gm.Potts(EDGES, c, weight="s"), {"s": 3.0}, lambda e, a, b: 3.0 * c[e] * (a != b)),
-        "potts features": (gm.Potts(EDGES, features=f, weight="s"), {"s": [2.0, -1.0]},
-                           lambda e, a, b: (2 * f[e, 0] - f[e, 1]) * (a != b)),
-        "linear": (gm.Truncated(EDGES, 1.5, contrast=c), {}, lambda e, a, b: c[e] * min(abs(a - b), 1.5)),
-        "quadratic": (gm.Truncated(EDGES, 3, power=2, weight="t"), {"t": 0.5}, lambda e, a, b: 0.5 * min((a - b) ** 2, 3)),
+        "potts weight": (
+            gm.Potts(EDGES, c, weight="s"),
+            {"s": 3.0},
+            lambda e, a, b: 3.0 * c[e] * (a != b),
+        ),
+        "potts features": (
+            gm.Potts(EDGES, features=f, weight="s"),
+            {"s": [2.0, -1.0]},
+            lambda e, a, b: (2 * f[e, 0] - f[e, 1]) * (a != b),
+        ),
+        "linear": (
+            gm.Truncated(EDGES, 1.5, contrast=c),
+            {},
+            lambda e, a, b: c[e] * min(abs(a - b), 1.5),
+        ),
+        "quadratic": (
+            gm.Truncated(EDGES, 3, power=2, weight="t"),
+            {"t": 0.5},
+            lambda e, a, b: 0.5 * min((a - b) ** 2, 3),
+        ),
         "untruncated": (gm.Truncated(EDGES), {}, lambda e, a, b: abs(a - b)),
-        "difference": (gm.Difference(EDGES, contrast=c), {"V": v}, lambda e, a, b: c[e] * v[abs(a - b)]),
-        "symmetric": (gm.Pairwise(EDGES, weight="p"), {"p": pair}, lambda e, a, b: pair[order[min(a, b), max(a, b)]]),
-        "square": (gm.Pairwise(EDGES, weight="p", symmetric=False, contrast=c), {"p": square},
-                   lambda e, a, b: c[e] * square[a, b]),
+        "difference": (
+            gm.Difference(EDGES, contrast=c),
+            {"V": v},
+            lambda e, a, b: c[e] * v[abs(a - b)],
+        ),
+        "symmetric": (
+            gm.Pairwise(EDGES, weight="p"),
+            {"p": pair},
+            lambda e, a, b: pair[order[min(a, b), max(a, b)]],
+        ),
+        "square": (
+            gm.Pairwise(EDGES, weight="p", symmetric=False, contrast=c),
+            {"p": square},
+            lambda e, a, b: c[e] * square[a, b],
+        ),
         "tables": (gm.Table(EDGES, tables), {}, lambda e, a, b: tables[e][a, b]),
     }
 
@@ -42,8 +72,11 @@ def blocks(rng, states):
 NAMES = list(blocks(np.random.default_rng(0), STATES))
 
 
-CASES = [pytest.param(n, s, id=f"{n}, {kind}")
-         for n in NAMES for kind, s in (("mixed", STATES), ("uniform", np.full(4, 3)))]
+CASES = [
+    pytest.param(n, s, id=f"{n}, {kind}")
+    for n in NAMES
+    for kind, s in (("mixed", STATES), ("uniform", np.full(4, 3)))
+]
 
 
 @pytest.mark.parametrize("name, states", CASES)
@@ -109,7 +142,11 @@ def test_take_repeats_and_reorders():
     crf = gm.CRF(4, 3)
     block = crf.add(gm.Potts([[0, 1], [1, 2], [2, 3]], [1.0, 2.0, 3.0]))
     part = block.take([2, 0, 2])
-    assert part.variables.tolist() == [[2, 3], [0, 1], [2, 3]] and part.contrast.tolist() == [3, 1, 3]
+    assert part.variables.tolist() == [[2, 3], [0, 1], [2, 3]] and part.contrast.tolist() == [
+        3,
+        1,
+        3,
+    ]
     assert len(block) == 3, "the block itself is not changed"
 
 
@@ -143,6 +180,7 @@ def test_blocks_of_no_cliques_cost_nothing():
 
 # ---------------------------------------------------------------------- ragged blocks
 
+
 def test_ragged_blocks_take_and_table():
     rng = np.random.default_rng(0)
     crf = gm.CRF([2, 3, 2, 3])
@@ -161,13 +199,16 @@ def test_ragged_blocks_take_and_table():
         block.table(w)
 
 
-@pytest.mark.parametrize("cliques, message", [
-    ([[0, 1], []], r"Weird.cliques: clique 1 is empty"),
-    ([[0, "x"]], "Weird.cliques: expected a list of integer arrays"),
-    ([[0, 9]], r"variables must lie in 0\.\.3, got 9"),
-    ([[0, -1]], r"variables must lie in 0\.\.3, got -1"),
-    ([[0, 1], [2, 3, 2]], "clique 1 names a variable twice"),
-])
+@pytest.mark.parametrize(
+    "cliques, message",
+    [
+        ([[0, 1], []], r"Weird.cliques: clique 1 is empty"),
+        ([[0, "x"]], "Weird.cliques: expected a list of integer arrays"),
+        ([[0, 9]], r"variables must lie in 0\.\.3, got 9"),
+        ([[0, -1]], r"variables must lie in 0\.\.3, got -1"),
+        ([[0, 1], [2, 3, 2]], "clique 1 names a variable twice"),
+    ],
+)
 def test_ragged_blocks_refuse(cliques, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF(4, 2).add(Weird(cliques, numbers(np.random.default_rng(0), len(cliques))))
@@ -175,50 +216,103 @@ def test_ragged_blocks_refuse(cliques, message):
 
 # ---------------------------------------------------------------------- bad input
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: gm.Potts([0, 1]), r"Potts.edges: expected shape \(any, 2\), got \(2,\)"),
-    (lambda: gm.Potts([[0, 1, 2]]), r"Potts.edges: expected shape \(any, 2\), got \(1, 3\)"),
-    (lambda: gm.Potts([[0, 0.5]]), "Potts.edges: expected whole numbers"),
-    (lambda: gm.Potts([[0, 4]]), r"variables must lie in 0\.\.3, got 4"),
-    (lambda: gm.Potts([[-1, 0]]), r"variables must lie in 0\.\.3, got -1"),
-    (lambda: gm.Potts([[0, 1], [2, 2]]), r"clique 1 names a variable twice: \[2, 2\]"),
-    (lambda: gm.Potts([[0, 1]], [1.0, 2.0]), r"Potts.contrast: expected shape \(1,\), got \(2,\)"),
-    (lambda: gm.Potts([[0, 1]], [np.nan]), "Potts.contrast: contains NaN"),
-    (lambda: gm.Potts([[0, 1]], INF), "Potts.contrast: contains inf"),
-    (lambda: gm.Potts([[0, 1]], features=[[1.0]]), "Potts.features: needs the name of a weight segment"),
-    (lambda: gm.Potts([[0, 1]], 1.0, "s", features=[[1.0]]), "Potts.features: needs .* and no `contrast`"),
-    (lambda: gm.Potts([[0, 1]], features=[1.0], weight="s"), r"Potts.features: expected shape \(1, any\)"),
-    (lambda: gm.Truncated([[0, 1]], -1), r"Truncated.truncation: expected a number in \[0, inf\], got -1"),
-    (lambda: gm.Truncated([[0, 1]], power=0), r"Truncated.power: expected a number in \(0, inf\), got 0"),
-    (lambda: gm.Truncated([[0, 1]], "x"), "Truncated.truncation: expected a number, got 'x'"),
-    (lambda: gm.Difference([[0, 1]], contrast=[1, 2]), r"Difference.contrast: expected shape \(1,\)"),
-    (lambda: gm.LearntTable([[1, 1]]), "clique 0 names a variable twice"),
-    (lambda: gm.Pairwise([[0, 1]]), "Pairwise: give either `weight` .* or `table`"),
-    (lambda: gm.Pairwise([[0, 1]], weight="p", table=np.zeros((2, 2))), "Pairwise: give either"),
-    (lambda: gm.Pairwise([[0, 1]], table=np.zeros((2, 2)), contrast=[1.0]), "Pairwise.contrast: only for learnt tables"),
-    (lambda: gm.Table([[0, 1]], np.zeros((2, 3))), r"table 0 has shape \(2, 3\), but its variables \[0, 1\] have \(2, 2\) states"),
-    (lambda: gm.Table([[0, 1]], np.zeros(2)),
-     r"Table.tables: expected 2 dimensions \(shared\) or 3 with a leading 1, got shape \(2,\)"),
-    (lambda: gm.Table([[0, 1]], np.zeros((2, 2, 2))), "Table.tables: expected 2 dimensions"),
-    (lambda: gm.Table([[0, 1]], [np.zeros((2, 2))] * 2), "Table.tables: expected 1 tables, got 2"),
-    (lambda: gm.Table([[0, 1]], [np.zeros((2, 2, 2))]), r"Table.tables\[0\]: expected 2 dimension"),
-    (lambda: gm.Table([[0, 1]], [[np.nan, 0], [0, 0]]), r"Table.tables: contains NaN \(first at index \(0, 0\)\)"),
-    (lambda: gm.Table([[0, 1]], [[-INF, 0], [0, 0]]), "Table.tables: contains -inf"),
-    (lambda: gm.Table([[0, 1, 0]], np.zeros((2, 2, 2))), "clique 0 names a variable twice"),
-    (lambda: gm.Table([0, 1], np.zeros((2, 2))), "Table.variables: expected 2 dimension"),
-    (lambda: gm.Unary(np.ones(3)), r"Unary.features: expected \(2, 3\) dimension\(s\)"),
-    (lambda: gm.Unary([[np.nan]] * 4), "Unary.features: contains NaN"),
-    (lambda: gm.Unary(np.ones((3, 2)), variables=[0, 1]), r"Unary.features: expected one row per variable \(2\), got 3"),
-    (lambda: gm.Unary(np.ones((5, 2))), r"variables must lie in 0\.\.3, got 4"),
-    (lambda: gm.Unary(np.ones((4, 3, 2))), r"Unary.features: expected shape \(V, 2, F\), got \(4, 3, 2\)"),
-])
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: gm.Potts([0, 1]), r"Potts.edges: expected shape \(any, 2\), got \(2,\)"),
+        (lambda: gm.Potts([[0, 1, 2]]), r"Potts.edges: expected shape \(any, 2\), got \(1, 3\)"),
+        (lambda: gm.Potts([[0, 0.5]]), "Potts.edges: expected whole numbers"),
+        (lambda: gm.Potts([[0, 4]]), r"variables must lie in 0\.\.3, got 4"),
+        (lambda: gm.Potts([[-1, 0]]), r"variables must lie in 0\.\.3, got -1"),
+        (lambda: gm.Potts([[0, 1], [2, 2]]), r"clique 1 names a variable twice: \[2, 2\]"),
+        (
+            lambda: gm.Potts([[0, 1]], [1.0, 2.0]),
+            r"Potts.contrast: expected shape \(1,\), got \(2,\)",
+        ),
+        (lambda: gm.Potts([[0, 1]], [np.nan]), "Potts.contrast: contains NaN"),
+        (lambda: gm.Potts([[0, 1]], INF), "Potts.contrast: contains inf"),
+        (
+            lambda: gm.Potts([[0, 1]], features=[[1.0]]),
+            "Potts.features: needs the name of a weight segment",
+        ),
+        (
+            lambda: gm.Potts([[0, 1]], 1.0, "s", features=[[1.0]]),
+            "Potts.features: needs .* and no `contrast`",
+        ),
+        (
+            lambda: gm.Potts([[0, 1]], features=[1.0], weight="s"),
+            r"Potts.features: expected shape \(1, any\)",
+        ),
+        (
+            lambda: gm.Truncated([[0, 1]], -1),
+            r"Truncated.truncation: expected a number in \[0, inf\], got -1",
+        ),
+        (
+            lambda: gm.Truncated([[0, 1]], power=0),
+            r"Truncated.power: expected a number in \(0, inf\), got 0",
+        ),
+        (lambda: gm.Truncated([[0, 1]], "x"), "Truncated.truncation: expected a number, got 'x'"),
+        (
+            lambda: gm.Difference([[0, 1]], contrast=[1, 2]),
+            r"Difference.contrast: expected shape \(1,\)",
+        ),
+        (lambda: gm.LearntTable([[1, 1]]), "clique 0 names a variable twice"),
+        (lambda: gm.Pairwise([[0, 1]]), "Pairwise: give either `weight` .* or `table`"),
+        (
+            lambda: gm.Pairwise([[0, 1]], weight="p", table=np.zeros((2, 2))),
+            "Pairwise: give either",
+        ),
+        (
+            lambda: gm.Pairwise([[0, 1]], table=np.zeros((2, 2)), contrast=[1.0]),
+            "Pairwise.contrast: only for learnt tables",
+        ),
+        (
+            lambda: gm.Table([[0, 1]], np.zeros((2, 3))),
+            r"table 0 has shape \(2, 3\), but its variables \[0, 1\] have \(2, 2\) states",
+        ),
+        (
+            lambda: gm.Table([[0, 1]], np.zeros(2)),
+            r"Table.tables: expected 2 dimensions \(shared\) or 3 with a leading 1, got shape \(2,\)",
+        ),
+        (lambda: gm.Table([[0, 1]], np.zeros((2, 2, 2))), "Table.tables: expected 2 dimensions"),
+        (
+            lambda: gm.Table([[0, 1]], [np.zeros((2, 2))] * 2),
+            "Table.tables: expected 1 tables, got 2",
+        ),
+        (
+            lambda: gm.Table([[0, 1]], [np.zeros((2, 2, 2))]),
+            r"Table.tables\[0\]: expected 2 dimension",
+        ),
+        (
+            lambda: gm.Table([[0, 1]], [[np.nan, 0], [0, 0]]),
+            r"Table.tables: contains NaN \(first at index \(0, 0\)\)",
+        ),
+        (lambda: gm.Table([[0, 1]], [[-INF, 0], [0, 0]]), "Table.tables: contains -inf"),
+        (lambda: gm.Table([[0, 1, 0]], np.zeros((2, 2, 2))), "clique 0 names a variable twice"),
+        (lambda: gm.Table([0, 1], np.zeros((2, 2))), "Table.variables: expected 2 dimension"),
+        (lambda: gm.Unary(np.ones(3)), r"Unary.features: expected \(2, 3\) dimension\(s\)"),
+        (lambda: gm.Unary([[np.nan]] * 4), "Unary.features: contains NaN"),
+        (
+            lambda: gm.Unary(np.ones((3, 2)), variables=[0, 1]),
+            r"Unary.features: expected one row per variable \(2\), got 3",
+        ),
+        (lambda: gm.Unary(np.ones((5, 2))), r"variables must lie in 0\.\.3, got 4"),
+        (
+            lambda: gm.Unary(np.ones((4, 3, 2))),
+            r"Unary.features: expected shape \(V, 2, F\), got \(4, 3, 2\)",
+        ),
+    ],
+)
 def test_blocks_refuse(make, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF(4, 2).add(make())
 
 
 def test_unary_features_need_equal_numbers_of_states():
-    with pytest.raises(ValueError, match="all variables of one Unary block must have the same number of states"):
+    with pytest.raises(
+        ValueError, match="all variables of one Unary block must have the same number of states"
+    ):
         gm.CRF([2, 3]).add(gm.Unary(np.ones((2, 2))))
 
 

@@ -28,6 +28,7 @@ def plugin(name, **hooks):
 def returning(things):
     def hook():
         return things
+
     return hook
 
 
@@ -53,6 +54,7 @@ class FakePoint:
 def raising(error):
     def load():
         raise error
+
     return load
 
 
@@ -76,24 +78,41 @@ def with_points(monkeypatch, *points):
 
 
 def test_an_entry_point_brings_its_things(monkeypatch):
-    found = with_points(monkeypatch, FakePoint("mine", lambda: plugin("mine", gmlearn_potentials=[Lonely])))
+    found = with_points(
+        monkeypatch, FakePoint("mine", lambda: plugin("mine", gmlearn_potentials=[Lonely]))
+    )
     assert found.get("potential", "lonely") is Lonely
     assert [e.owner for e in found.entries() if e.name == "lonely"] == ["mine"]
     assert found.get("potential", "potts") is gm.Potts
     assert found.failures == {}
 
 
-@pytest.mark.parametrize("broken, reason", [
-    (raising(ImportError("no module named 'gurobi'")), "ImportError: no module named 'gurobi'"),
-    (raising(RuntimeError("boom")), "RuntimeError: boom"),
-    (lambda: plugin("bad", gmlearn_potentials=[object()]), "has no `name`"),
-    (lambda: plugin("bad", gmlearn_solvers=[types.SimpleNamespace(name="s", run=print)]), "the solver 's' lacks refuses"),
-    (lambda: plugin("bad", gmlearn_potentials=[type("P", (gm.Potts,), {"name": "potts"})]), "'core' and by 'broken'"),
-    (lambda: plugin("bad", gmlearn_potential=[Lonely]), r"unknown hooks \['gmlearn_potential'\]; known: .*gmlearn_potentials"),
-])
+@pytest.mark.parametrize(
+    "broken, reason",
+    [
+        (raising(ImportError("no module named 'gurobi'")), "ImportError: no module named 'gurobi'"),
+        (raising(RuntimeError("boom")), "RuntimeError: boom"),
+        (lambda: plugin("bad", gmlearn_potentials=[object()]), "has no `name`"),
+        (
+            lambda: plugin("bad", gmlearn_solvers=[types.SimpleNamespace(name="s", run=print)]),
+            "the solver 's' lacks refuses",
+        ),
+        (
+            lambda: plugin("bad", gmlearn_potentials=[type("P", (gm.Potts,), {"name": "potts"})]),
+            "'core' and by 'broken'",
+        ),
+        (
+            lambda: plugin("bad", gmlearn_potential=[Lonely]),
+            r"unknown hooks \['gmlearn_potential'\]; known: .*gmlearn_potentials",
+        ),
+    ],
+)
 def test_a_broken_plugin_is_named_with_its_reason_and_the_rest_works(monkeypatch, broken, reason):
-    found = with_points(monkeypatch, FakePoint("broken", broken),
-                        FakePoint("sound", lambda: plugin("sound", gmlearn_potentials=[Lonely])))
+    found = with_points(
+        monkeypatch,
+        FakePoint("broken", broken),
+        FakePoint("sound", lambda: plugin("sound", gmlearn_potentials=[Lonely])),
+    )
     with pytest.warns(gm.PluginWarning, match="gmlearn plugin 'broken' was left out") as caught:
         found.entries()
     assert len(caught) == 1
@@ -106,7 +125,9 @@ def test_a_broken_plugin_is_named_with_its_reason_and_the_rest_works(monkeypatch
 def test_a_broken_plugin_leaves_nothing_behind():
     found = Registry(entry_points=False)
     with pytest.raises(gm.PluginError):
-        found.add_plugin(plugin("half", gmlearn_potentials=[Lonely], gmlearn_solvers=[object()]), "half")
+        found.add_plugin(
+            plugin("half", gmlearn_potentials=[Lonely], gmlearn_solvers=[object()]), "half"
+        )
     assert found.entries() == []
     found.add_plugin(plugin("half", gmlearn_potentials=[Lonely]), "half")  # its name is free again
     assert found.get("potential", "lonely") is Lonely
@@ -121,7 +142,9 @@ def test_blocked_plugins_are_not_loaded(monkeypatch):
 def test_a_name_clash_names_both_owners():
     found = Registry(entry_points=False)
     found.add_plugin(plugin("first", gmlearn_potentials=[Lonely]), "first")
-    with pytest.raises(gm.PluginError, match=r"potential 'lonely' is registered twice: by 'first' and by 'second'"):
+    with pytest.raises(
+        gm.PluginError, match=r"potential 'lonely' is registered twice: by 'first' and by 'second'"
+    ):
         found.add_plugin(plugin("second", gmlearn_potentials=[Other]), "second")
     with pytest.raises(gm.PluginError, match=r"registered twice: by 'third' and by 'third'"):
         found.add_plugin(plugin("third", gmlearn_losses=[_loss("l"), _loss("l")]), "third")
@@ -135,7 +158,9 @@ def _loss(name):
 
 def test_one_name_may_serve_two_kinds():
     found = Registry(entry_points=False)
-    found.add_plugin(plugin("p", gmlearn_potentials=[Lonely], gmlearn_losses=[_loss("lonely")]), "p")
+    found.add_plugin(
+        plugin("p", gmlearn_potentials=[Lonely], gmlearn_losses=[_loss("lonely")]), "p"
+    )
     assert {e.kind for e in found.entries()} == {"potential", "loss"}
 
 
@@ -154,9 +179,13 @@ def test_an_unknown_hook_of_an_object_is_refused():
 def test_an_unknown_name_lists_the_near_ones():
     with pytest.raises(gm.UnknownNameError, match="no solver named 'bcwf'; did you mean 'bcfw'"):
         gm.solve(gm.CRF(1, 2), solver="bcwf")
-    with pytest.raises(gm.UnknownNameError, match="no potential named 'pots'; did you mean 'potts'"):
+    with pytest.raises(
+        gm.UnknownNameError, match="no potential named 'pots'; did you mean 'potts'"
+    ):
         gm.CRF(2, 2).add("pots", edges=[[0, 1]])
-    with pytest.raises(gm.UnknownNameError, match=r"no solver named 'zzzzzzzz'; registered: .*auto.*trws"):
+    with pytest.raises(
+        gm.UnknownNameError, match=r"no solver named 'zzzzzzzz'; registered: .*auto.*trws"
+    ):
         gm.solve(gm.CRF(1, 2), solver="zzzzzzzz")
 
 
@@ -165,7 +194,9 @@ def test_register_in_a_script(session):
     crf = gm.CRF(3, 2).add_unary([[0, 1], [1, 0], [0, 3]])
     crf.add("lonely", cliques=[[0, 1, 2]], rate=[5.0])
     assert gm.solve(crf).labels.tolist() == [0, 0, 0]
-    assert [(e.kind, e.owner) for e in gm.plugins() if e.name == "lonely"] == [("potential", "script")]
+    assert [(e.kind, e.owner) for e in gm.plugins() if e.name == "lonely"] == [
+        ("potential", "script")
+    ]
     gm.register(Other)  # a script may be run again in one session
     assert registry.get("potential", "lonely") is Other
 
@@ -178,10 +209,15 @@ def test_register_a_module_and_its_name(session):
 
 
 def test_register_refuses_what_it_does_not_know(session):
-    with pytest.raises(gm.PluginError, match="cannot be registered: expected a module with gmlearn hooks, or an object"):
+    with pytest.raises(
+        gm.PluginError,
+        match="cannot be registered: expected a module with gmlearn hooks, or an object",
+    ):
         gm.register(3)
     mine = type("Potts2", (gm.Potts,), {"name": "potts"})
-    with pytest.raises(gm.PluginError, match="'potts' is registered twice: by 'core' and by 'script'"):
+    with pytest.raises(
+        gm.PluginError, match="'potts' is registered twice: by 'core' and by 'script'"
+    ):
         gm.register(mine)
     with pytest.raises(gm.PluginError, match="has no `name`"):
         gm.register(type("Nameless", (gm.Potts,), {"name": ""}))
@@ -192,12 +228,40 @@ def test_plugins_shows_kind_name_and_owner_of_everything():
     assert all(e.kind in KINDS and e.name and e.owner for e in entries)
     assert len({(e.kind, e.name) for e in entries}) == len(entries)
     named = {(e.kind, e.name) for e in entries if e.owner == "core"}
-    assert {("potential", "unary"), ("potential", "potts"), ("potential", "truncated"), ("potential", "difference"),
-            ("potential", "learnt_table"), ("potential", "table")} <= named
-    assert {("slave solver", n) for n in ("enumeration", "potts-edge", "pairwise-edge", "table")} <= named
-    assert {("decomposition", n) for n in ("auto", "per-clique", "rows-columns", "chains", "trees", "subgraphs")} <= named
-    assert {("solver", n) for n in ("auto", "dual-subgradient", "trws", "mplp", "bcfw", "lp", "exact", "brute-force", "tree", "icm",
-                                    "chain-icm", "maxflow", "alpha-expansion", "toulbar2")} <= named
+    assert {
+        ("potential", "unary"),
+        ("potential", "potts"),
+        ("potential", "truncated"),
+        ("potential", "difference"),
+        ("potential", "learnt_table"),
+        ("potential", "table"),
+    } <= named
+    assert {
+        ("slave solver", n) for n in ("enumeration", "potts-edge", "pairwise-edge", "table")
+    } <= named
+    assert {
+        ("decomposition", n)
+        for n in ("auto", "per-clique", "rows-columns", "chains", "trees", "subgraphs")
+    } <= named
+    assert {
+        ("solver", n)
+        for n in (
+            "auto",
+            "dual-subgradient",
+            "trws",
+            "mplp",
+            "bcfw",
+            "lp",
+            "exact",
+            "brute-force",
+            "tree",
+            "icm",
+            "chain-icm",
+            "maxflow",
+            "alpha-expansion",
+            "toulbar2",
+        )
+    } <= named
 
 
 def test_every_hook_has_a_kind_and_every_kind_a_hook():
@@ -210,7 +274,11 @@ def test_every_hook_has_a_kind_and_every_kind_a_hook():
 def test_every_hook_has_a_consumer(kind):
     """What plugins may give, something outside the registry asks for."""
     asks = re.compile(rf"\.(get|objects|entries)\(\s*[\"']{kind}[\"']")
-    users = [p for p in (ROOT / "gmlearn").rglob("*.py") if p.parent.name != "registry" and asks.search(p.read_text())]
+    users = [
+        p
+        for p in (ROOT / "gmlearn").rglob("*.py")
+        if p.parent.name != "registry" and asks.search(p.read_text())
+    ]
     assert users, f"nothing in gmlearn/ looks up a {kind}"
 
 
@@ -243,7 +311,7 @@ def test_a_custom_potential_and_its_slave_take_one_class_each(session):
             best, labels = np.full(m, np.inf), np.zeros((m, k), np.int64)
             for low in range(n):
                 for high in range(low, n):
-                    window = theta[:, :, low:high + 1]
+                    window = theta[:, :, low : high + 1]
                     value = window.min(axis=2).sum(axis=1) + high - low
                     take = value < best
                     best[take], labels[take] = value[take], low + window.argmin(axis=2)[take]
@@ -263,14 +331,19 @@ def test_a_custom_potential_and_its_slave_take_one_class_each(session):
 
 
 def test_two_packages_with_one_entry_point_name_are_reported(monkeypatch):
-    found = with_points(monkeypatch, FakePoint("same", lambda: plugin("a", gmlearn_potentials=[Lonely])),
-                        FakePoint("same", lambda: plugin("b", gmlearn_losses=[_loss("odd")])))
+    found = with_points(
+        monkeypatch,
+        FakePoint("same", lambda: plugin("a", gmlearn_potentials=[Lonely])),
+        FakePoint("same", lambda: plugin("b", gmlearn_losses=[_loss("odd")])),
+    )
     with pytest.warns(gm.PluginWarning, match="same"):
         found.entries()
 
 
 def test_a_hook_that_returns_no_list_is_named(monkeypatch):
-    found = with_points(monkeypatch, FakePoint("empty", lambda: plugin("empty", gmlearn_potentials=None)))
+    found = with_points(
+        monkeypatch, FakePoint("empty", lambda: plugin("empty", gmlearn_potentials=None))
+    )
     with pytest.warns(gm.PluginWarning):
         found.entries()
     assert "gmlearn_potentials" in found.failures["empty"]

@@ -24,27 +24,70 @@ def block_of(rng, kind, states, coarse):
     edges = np.array([rng.choice(N, 2, replace=False) for _ in range(3)])
     triples = np.array([rng.choice(N, 3, replace=False) for _ in range(3)])
     top = int(states.max())
-    wide = np.concatenate([edges, [[int(states.argmax()), int(states.argmin() if states.argmin() != states.argmax() else
-                                    (states.argmax() + 1) % N)]]])
+    wide = np.concatenate(
+        [
+            edges,
+            [
+                [
+                    int(states.argmax()),
+                    int(
+                        states.argmin()
+                        if states.argmin() != states.argmax()
+                        else (states.argmax() + 1) % N
+                    ),
+                ]
+            ],
+        ]
+    )
     made = {
         "potts": lambda: (gm.Potts(edges, numbers(rng, 3, coarse)), {}),
-        "potts weight": lambda: (gm.Potts(edges, features=numbers(rng, (3, 2), coarse), weight="s"),
-                                 {"s": numbers(rng, 2, coarse)}),
+        "potts weight": lambda: (
+            gm.Potts(edges, features=numbers(rng, (3, 2), coarse), weight="s"),
+            {"s": numbers(rng, 2, coarse)},
+        ),
         "linear": lambda: (gm.Truncated(edges, 1.5, contrast=numbers(rng, 3, coarse)), {}),
-        "quadratic": lambda: (gm.Truncated(edges, power=2, contrast=numbers(rng, 3, coarse), weight="t"),
-                              {"t": numbers(rng, (), coarse)}),
+        "quadratic": lambda: (
+            gm.Truncated(edges, power=2, contrast=numbers(rng, 3, coarse), weight="t"),
+            {"t": numbers(rng, (), coarse)},
+        ),
         "difference": lambda: (gm.Difference(wide), {"V": numbers(rng, top, coarse)}),
-        "square": lambda: (gm.LearntTable(wide, symmetric=False), {"pair": numbers(rng, (top, top), coarse)}),
-        "edge tables": lambda: (gm.Table(edges, [forbid(rng, numbers(rng, states[e], coarse)) for e in edges]), {}),
-        "triples": lambda: (gm.Table(triples, [forbid(rng, numbers(rng, states[e], coarse)) for e in triples]), {}),
-        "single": lambda: (gm.Table(np.arange(N)[:, None], [forbid(rng, numbers(rng, n, coarse)) for n in states]), {}),
-        "weird": lambda: (Weird([[0, 1, 2], [3, 1, 0]], numbers(rng, 2, coarse), weight="r"), {"r": numbers(rng, (), coarse)}),
+        "square": lambda: (
+            gm.LearntTable(wide, symmetric=False),
+            {"pair": numbers(rng, (top, top), coarse)},
+        ),
+        "edge tables": lambda: (
+            gm.Table(edges, [forbid(rng, numbers(rng, states[e], coarse)) for e in edges]),
+            {},
+        ),
+        "triples": lambda: (
+            gm.Table(triples, [forbid(rng, numbers(rng, states[e], coarse)) for e in triples]),
+            {},
+        ),
+        "single": lambda: (
+            gm.Table(np.arange(N)[:, None], [forbid(rng, numbers(rng, n, coarse)) for n in states]),
+            {},
+        ),
+        "weird": lambda: (
+            Weird([[0, 1, 2], [3, 1, 0]], numbers(rng, 2, coarse), weight="r"),
+            {"r": numbers(rng, (), coarse)},
+        ),
     }
     block, w = made[kind]()
     return block.bind(states), {k: np.asarray(v, float) for k, v in w.items()}
 
 
-BLOCKS = ("potts", "potts weight", "linear", "quadratic", "difference", "square", "edge tables", "triples", "single", "weird")
+BLOCKS = (
+    "potts",
+    "potts weight",
+    "linear",
+    "quadratic",
+    "difference",
+    "square",
+    "edge tables",
+    "triples",
+    "single",
+    "weird",
+)
 
 
 def totals(group, m, theta, w):
@@ -73,8 +116,13 @@ def make(seed, kind, mixed, coarse, holes, solver=None, power=None):
     return group, theta, w, rng
 
 
-PROBLEMS = {"seed": st.integers(0, 10_000), "kind": st.sampled_from(BLOCKS), "mixed": st.booleans(), "coarse": st.booleans(),
-            "holes": st.booleans()}
+PROBLEMS = {
+    "seed": st.integers(0, 10_000),
+    "kind": st.sampled_from(BLOCKS),
+    "mixed": st.booleans(),
+    "coarse": st.booleans(),
+    "holes": st.booleans(),
+}
 
 
 @settings(deadline=None, max_examples=120, derandomize=True)
@@ -137,10 +185,15 @@ def test_a_part_of_learnt_tables_equals_the_whole():
     states = np.array([2, 2, 3])
     block = gm.LearntTable([[0, 1], [1, 2]], symmetric=False).bind(states)
     w = {"pair": np.arange(9.0).reshape(3, 3)}
-    group = gm.CliqueGroup(block, registry.get("slave solver", "pairwise-edge"), np.array([0, 2, 4, 7]))
+    group = gm.CliqueGroup(
+        block, registry.get("slave solver", "pairwise-edge"), np.array([0, 2, 4, 7])
+    )
     theta = np.array([9.0, 0, 0, 0, 0, 0, 0, 0, 0])
     one = group.take(np.array([0]))
-    assert one.solve(theta[:4], one.prepare(w)).value[0] == group.solve(theta, group.prepare(w)).value[0]
+    assert (
+        one.solve(theta[:4], one.prepare(w)).value[0]
+        == group.solve(theta, group.prepare(w)).value[0]
+    )
 
 
 @settings(deadline=None, max_examples=25, derandomize=True)
@@ -163,7 +216,7 @@ def test_soft_minima_marginals_and_expected_features(seed, kind, mixed, coarse, 
             for i, a in enumerate(x):
                 marginal[group.ptr[lo + i] + a] += p
             whole = np.zeros(len(group.block.members), np.int64)
-            whole[lo:lo + len(x)] = x
+            whole[lo : lo + len(x)] = x
             chosen = np.zeros(group.n)
             chosen[m] = p
             for k, f in group.block.features(group.block.shape_members(whole), chosen).items():
@@ -177,7 +230,9 @@ def test_soft_minima_marginals_and_expected_features(seed, kind, mixed, coarse, 
 
 def test_ties_go_to_the_first_labelling_and_do_not_wander():
     solver = registry.get("slave solver", "potts-edge")
-    group = gm.CliqueGroup(gm.Potts([[0, 1]], 1.0).bind(np.array([3, 3])), solver, np.array([0, 3, 6]))
+    group = gm.CliqueGroup(
+        gm.Potts([[0, 1]], 1.0).bind(np.array([3, 3])), solver, np.array([0, 3, 6])
+    )
     for _ in range(3):
         assert group.solve(np.zeros(6), group.prepare({})).labels.tolist() == [0, 0]
 
@@ -189,6 +244,7 @@ def test_an_impossible_clique_has_an_infinite_minimum():
 
 
 # ---------------------------------------------------------------------- the choice of a solver
+
 
 def test_the_cheapest_exact_solver_is_chosen():
     states = np.full(4, 8)
@@ -217,21 +273,32 @@ def test_exact_solvers_come_before_cheaper_relaxations(monkeypatch):
 
 def test_refusals_are_named():
     block = Weird([list(range(30)), [0, 1]], [1.0, 1.0]).bind(np.full(30, 4))
-    with pytest.raises(NoSolverError, match=r"No slave solver handles Weird.*potts-edge \(not Potts edges\).*gmlearn.register"):
+    with pytest.raises(
+        NoSolverError,
+        match=r"No slave solver handles Weird.*potts-edge \(not Potts edges\).*gmlearn.register",
+    ):
         choose_solver(block)
-    with pytest.raises(NoSolverError, match=r"slave solver 'potts-edge' refuses Weird.*not Potts edges"):
+    with pytest.raises(
+        NoSolverError, match=r"slave solver 'potts-edge' refuses Weird.*not Potts edges"
+    ):
         choose_solver(block, name="potts-edge")
     with pytest.raises(gm.UnknownNameError, match="did you mean 'potts-edge'"):
         choose_solver(block, name="pots-edge")
     big = gm.Potts([[0, 1]]).bind(np.array([300, 300]))
-    with pytest.raises(NoSolverError, match=r"enumeration refuses|'enumeration' refuses.*L\*\*k = 90000 > 65536"):
+    with pytest.raises(
+        NoSolverError, match=r"enumeration refuses|'enumeration' refuses.*L\*\*k = 90000 > 65536"
+    ):
         choose_solver(big, name="enumeration")
 
 
 def test_colours_share_no_coordinate():
     rng = np.random.default_rng(0)
     edges = np.array([rng.choice(30, 2, replace=False) for _ in range(120)])
-    group = gm.CliqueGroup(gm.Potts(edges).bind(np.full(30, 2)), registry.get("slave solver", "potts-edge"), 2 * np.arange(31))
+    group = gm.CliqueGroup(
+        gm.Potts(edges).bind(np.full(30, 2)),
+        registry.get("slave solver", "potts-edge"),
+        2 * np.arange(31),
+    )
     assert np.array_equal(np.sort(np.concatenate(group.colours)), np.arange(120))
     for colour in group.colours:
         variables = edges[colour].ravel()
@@ -240,5 +307,9 @@ def test_colours_share_no_coordinate():
 
 def test_more_than_64_colours():
     edges = np.array([[0, i] for i in range(1, 101)])
-    group = gm.CliqueGroup(gm.Potts(edges).bind(np.full(101, 2)), registry.get("slave solver", "potts-edge"), 2 * np.arange(102))
+    group = gm.CliqueGroup(
+        gm.Potts(edges).bind(np.full(101, 2)),
+        registry.get("slave solver", "potts-edge"),
+        2 * np.arange(102),
+    )
     assert len(group.colours) == 100

@@ -28,8 +28,11 @@ def random_forest(rng, mixed, coarse, hard):
     a, b = edges[:3], edges[3:5]
     c = edges[5:]
     tables = [numbers(rng, states[e], coarse) for e in c]
-    blocks = [gm.Potts(a, numbers(rng, 3, coarse), weight="s"), gm.Truncated(b, 1.5, contrast=numbers(rng, 2, coarse)),
-              gm.Table(c, [forbid(rng, t) for t in tables] if hard else tables)]
+    blocks = [
+        gm.Potts(a, numbers(rng, 3, coarse), weight="s"),
+        gm.Truncated(b, 1.5, contrast=numbers(rng, 2, coarse)),
+        gm.Table(c, [forbid(rng, t) for t in tables] if hard else tables),
+    ]
     offsets = np.concatenate([[0], np.cumsum(states)])
     group = gm.ForestGroup([x.bind(states) for x in blocks], tree, 2, offsets)
     return group, {"s": np.array(rng.choice([-0.7, 0.7]))}
@@ -42,14 +45,19 @@ def tree_costs(group, t, theta, w):
     place = {int(v): i for i, v in enumerate(group.variable[slots])}
     total, begin = theta[group.ptr[slots] + x].sum(axis=1), 0
     for block in group.blocks:
-        for m in np.flatnonzero(group.tree[begin:begin + len(block)] == t):
+        for m in np.flatnonzero(group.tree[begin : begin + len(block)] == t):
             many = block.take(np.full(len(x), m))
             total += many.energy(x[:, [place[int(v)] for v in block.variables[m]]], w)
         begin += len(block)
     return slots, x, total
 
 
-PROBLEMS = {"seed": st.integers(0, 10_000), "mixed": st.booleans(), "coarse": st.booleans(), "hard": st.booleans()}
+PROBLEMS = {
+    "seed": st.integers(0, 10_000),
+    "mixed": st.booleans(),
+    "coarse": st.booleans(),
+    "hard": st.booleans(),
+}
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -87,9 +95,14 @@ def test_features_are_those_of_the_minimiser_and_a_supergradient(seed, mixed, co
     features, single = group.features(r), group.slave_features(r)
     assert np.allclose(single["s"].sum(axis=0), features["s"])
     other = {"s": w["s"] + 1.3}
-    assert group.solve(theta, group.prepare(other)).value.sum() <= r.value.sum() + 1.3 * features["s"] + 1e-9
+    assert (
+        group.solve(theta, group.prepare(other)).value.sum()
+        <= r.value.sum() + 1.3 * features["s"] + 1e-9
+    )
     free = {"s": np.array(0.0)}
-    assert np.allclose(group.energy(r.labels, w), group.energy(r.labels, free) + w["s"] * single["s"])
+    assert np.allclose(
+        group.energy(r.labels, w), group.energy(r.labels, free) + w["s"] * single["s"]
+    )
 
 
 @settings(deadline=None, max_examples=25, derandomize=True)
@@ -110,7 +123,10 @@ def test_soft_minima_marginals_and_expected_features(seed, mixed, coarse, hard, 
         np.add.at(marginals, group.ptr[slots] + x, (weight / weight.sum())[:, None])
     assert np.allclose(r.marginals, marginals)
     h = 1e-5
-    shifted = [group.log_partition(theta, group.prepare({"s": w["s"] + d}), temperature).value.sum() for d in (h, -h)]
+    shifted = [
+        group.log_partition(theta, group.prepare({"s": w["s"] + d}), temperature).value.sum()
+        for d in (h, -h)
+    ]
     assert r.features["s"] == pytest.approx((shifted[0] - shifted[1]) / (2 * h), abs=1e-5)
 
 
@@ -125,13 +141,18 @@ def test_a_part_equals_the_whole(seed, mixed, coarse, hard):
         part, mine = group.take(np.array([t])), slice(group.indptr[t], group.indptr[t + 1])
         assert np.array_equal(part.coords, group.coords[mine])
         r = part.solve(theta[mine], part.prepare(w))
-        assert r.value[0] == pytest.approx(whole.value[t]) and np.array_equal(r.ind, whole.ind[mine])
+        assert r.value[0] == pytest.approx(whole.value[t]) and np.array_equal(
+            r.ind, whole.ind[mine]
+        )
 
 
 def test_long_chains_and_stars():
     rng = np.random.default_rng(0)
     n = 200
-    for edges in (np.stack([np.arange(n - 1), np.arange(1, n)], 1), np.stack([np.zeros(n - 1, int), np.arange(1, n)], 1)):
+    for edges in (
+        np.stack([np.arange(n - 1), np.arange(1, n)], 1),
+        np.stack([np.zeros(n - 1, int), np.arange(1, n)], 1),
+    ):
         block = gm.Potts(rng.permutation(edges), 0.5).bind(np.full(n, 3))
         group = gm.ForestGroup([block], np.zeros(n - 1, np.int64), 1, 3 * np.arange(n + 1))
         theta = rng.normal(size=3 * n)
@@ -141,11 +162,14 @@ def test_long_chains_and_stars():
         assert np.allclose(marginals.min(axis=1), r.value[0])
 
 
-@pytest.mark.parametrize("edges, tree, bad", [
-    ([[0, 1], [1, 2], [2, 0]], [0, 0, 0], 0),
-    ([[0, 1], [2, 3]], [0, 0], 0),
-    ([[0, 1], [1, 2], [1, 2]], [0, 1, 1], 1),
-])
+@pytest.mark.parametrize(
+    "edges, tree, bad",
+    [
+        ([[0, 1], [1, 2], [2, 0]], [0, 0, 0], 0),
+        ([[0, 1], [2, 3]], [0, 0], 0),
+        ([[0, 1], [1, 2], [1, 2]], [0, 1, 1], 1),
+    ],
+)
 def test_what_is_no_tree_is_refused(edges, tree, bad):
     block = gm.Potts(edges).bind(np.full(4, 2))
     with pytest.raises(ValueError, match=f"tree: the edges of tree {bad} do not form one tree"):
@@ -156,11 +180,19 @@ def test_free_variables():
     group = gm.FreeGroup(np.array([0, 2]), np.array([0, 2, 3, 6]))
     theta = np.array([1.0, 1.0, np.inf, 5.0, 4.0])
     r = group.solve(theta, None)
-    assert r.value.tolist() == [1.0, 4.0] and r.labels.tolist() == [0, 2] and r.ind.tolist() == [1, 0, 0, 0, 1]
+    assert (
+        r.value.tolist() == [1.0, 4.0]
+        and r.labels.tolist() == [0, 2]
+        and r.ind.tolist() == [1, 0, 0, 0, 1]
+    )
     assert group.coords.tolist() == [0, 1, 3, 4, 5]
     assert np.array_equal(group.min_marginals(theta, None), theta)
     soft = group.log_partition(theta, None, 2.0)
-    assert soft.value[0] == pytest.approx(1 - 2 * np.log(2)) and soft.marginals[:3].tolist() == [0.5, 0.5, 0.0]
+    assert soft.value[0] == pytest.approx(1 - 2 * np.log(2)) and soft.marginals[:3].tolist() == [
+        0.5,
+        0.5,
+        0.0,
+    ]
     assert group.take(np.array([1])).coords.tolist() == [3, 4, 5]
     empty = gm.FreeGroup(np.zeros(0, int), np.array([0, 2]))
     assert empty.solve(np.zeros(0), None).value.shape == (0,)

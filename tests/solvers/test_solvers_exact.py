@@ -29,7 +29,10 @@ def test_elimination_equals_enumeration_in_any_order(kind, seed):
     crf, w = random_model(rng, kind, coarse=seed % 2 == 1)
     graph = FactorGraph.of(crf, crf.check_weights(w))
     best = minimum(crf, w)[0]
-    for order in (elimination_order(graph, graph.n_states)[0], rng.permutation(crf.n_vars).tolist()):
+    for order in (
+        elimination_order(graph, graph.n_states)[0],
+        rng.permutation(crf.n_vars).tolist(),
+    ):
         labels, value = Elimination(graph, all_labels(graph), order).run()
         assert value + crf.constant == pytest.approx(best)
         assert crf.energy(labels, w) == pytest.approx(best)
@@ -43,14 +46,22 @@ def test_elimination_on_some_of_the_labels(seed):
     allowed = [np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) for n in crf.n_states]
     domain = np.array([len(a) for a in allowed])
     labels, value = Elimination(graph, allowed, elimination_order(graph, domain)[0]).run()
-    best = min(crf.energy(x, w) for x in labellings(crf) if all(x[v] in allowed[v] for v in range(crf.n_vars)))
+    best = min(
+        crf.energy(x, w)
+        for x in labellings(crf)
+        if all(x[v] in allowed[v] for v in range(crf.n_vars))
+    )
     assert value == pytest.approx(best) == crf.energy(labels, w)
 
 
 def test_elimination_of_many_labels():
     rng = np.random.default_rng(0)
     crf = gm.CRF([300, 20, 2]).add_unary([rng.normal(size=n) for n in (300, 20, 2)])
-    crf.add(gm.Table([[0, 1], [2, 0], [1, 2]], [rng.normal(size=s) for s in ((300, 20), (2, 300), (20, 2))]))
+    crf.add(
+        gm.Table(
+            [[0, 1], [2, 0], [1, 2]], [rng.normal(size=s) for s in ((300, 20), (2, 300), (20, 2))]
+        )
+    )
     best = gm.solve(crf, solver="brute-force").energy
     assert gm.solve(crf, solver="elimination").energy == best
 
@@ -60,10 +71,14 @@ def test_orders_respect_their_limits():
     crf.add(gm.Potts(some_edges(np.random.default_rng(0), 6, 15)))
     graph = FactorGraph.of(crf, {})
     order, total = elimination_order(graph, graph.n_states)
-    assert sorted(order) == list(range(6)) and total == pytest.approx(sum(4 ** k for k in range(1, 7)))
-    assert elimination_order(graph, graph.n_states, max_table=4 ** 5) is None
-    assert elimination_order(graph, graph.n_states, max_total=4 ** 6) is None
-    with pytest.raises(gm.SolverRefusal, match=r"solver 'elimination': the induced width of .* is too large"):
+    assert sorted(order) == list(range(6)) and total == pytest.approx(
+        sum(4**k for k in range(1, 7))
+    )
+    assert elimination_order(graph, graph.n_states, max_table=4**5) is None
+    assert elimination_order(graph, graph.n_states, max_total=4**6) is None
+    with pytest.raises(
+        gm.SolverRefusal, match=r"solver 'elimination': the induced width of .* is too large"
+    ):
         wide = gm.CRF(40, 4)
         wide.add(gm.Potts([[i, j] for i in range(40) for j in range(i)]))
         gm.solve(wide, solver="elimination")
@@ -77,11 +92,17 @@ def test_pruning_keeps_every_better_labelling(kind, seed):
     dual = ascend(problem)
     allowed = prune(problem, dual)
     if allowed is None:
-        assert problem.energy == np.inf or not np.isfinite(dual.round().bound) or dual.min_marginals() is None
+        assert (
+            problem.energy == np.inf
+            or not np.isfinite(dual.round().bound)
+            or dual.min_marginals() is None
+        )
         return
     for x in labellings(crf):
         if crf.energy(x, w) < problem.energy - 1e-7:
-            assert allowed[crf.offsets[:-1] + x].all(), "a labelling better than the incumbent was cut off"
+            assert allowed[crf.offsets[:-1] + x].all(), (
+                "a labelling better than the incumbent was cut off"
+            )
     assert allowed[crf.offsets[:-1] + problem.labels].all()
 
 
@@ -95,8 +116,14 @@ def test_pruning_bites_on_a_clear_model():
 
 
 @pytest.mark.parametrize("kind", ["pairwise", "mixed", "high-order", "hard"])
-@pytest.mark.parametrize("limits", [{"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
-                                    {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0}], ids=["HiGHS", "elimination"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
+        {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0},
+    ],
+    ids=["HiGHS", "elimination"],
+)
 def test_both_finishes_prove_the_optimum(kind, limits):
     for seed in range(3):
         crf, w = random_model(np.random.default_rng(seed), kind)
@@ -109,15 +136,25 @@ def test_both_finishes_prove_the_optimum(kind, limits):
 
 
 @pytest.mark.parametrize("kind", ["pairwise", "mixed", "high-order", "hard", "constant"])
-@pytest.mark.parametrize("limits", [{"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
-                                    {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0}], ids=["HiGHS", "elimination"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_table": 1.0, "max_total": 1.0, "max_entries": 1e6},
+        {"max_table": 1e6, "max_total": 1e6, "max_entries": 0.0},
+    ],
+    ids=["HiGHS", "elimination"],
+)
 def test_a_finish_near_the_bound_is_right_whether_it_finds_a_labelling_or_not(kind, limits):
     found = raised = 0
     for seed in range(12):
         crf, w = random_model(np.random.default_rng(seed), kind, coarse=seed % 2 == 1)
         problem = problem_of(crf, w, max_iter=1 + seed % 3)
         dual, best = ascend(problem), minimum(crf, w)[0]
-        problem.labels, problem.energy, before = None, np.inf, problem.bound  # as if nothing had been decoded
+        problem.labels, problem.energy, before = (
+            None,
+            np.inf,
+            problem.bound,
+        )  # as if nothing had been decoded
         if not np.isfinite(before):
             continue
         finish_near_the_bound(problem, dual, **limits)
@@ -222,7 +259,10 @@ def test_conditioning_keeps_the_energy_of_every_labelling_of_the_region(kind, se
         y[region] = inner
         place = np.array([inner[v] for v in part.scope], np.int64) * part.stride
         position = part.start + np.add.reduceat(place, part.indptr[:-1])
-        cost = part.unary[part.offsets[:-1] + np.array(inner)].sum() + (part.scale * part.values[position]).sum()
+        cost = (
+            part.unary[part.offsets[:-1] + np.array(inner)].sum()
+            + (part.scale * part.values[position]).sum()
+        )
         energy = crf.energy(y, w)
         assert np.isfinite(cost) or energy == np.inf
         if np.isfinite(energy):
@@ -251,4 +291,6 @@ def test_neighbourhoods_too_wide_are_left_alone():
     region = regions.draw(7)
     assert region.tolist() == list(range(7)) and len(regions.draw(3)) == 3
     assert regions.improve(region, np.zeros(7, np.int64), 2.0) is None
-    assert crf.energy(regions.improve(region, np.zeros(7, np.int64), 64.0)) == pytest.approx(minimum(crf)[0])
+    assert crf.energy(regions.improve(region, np.zeros(7, np.int64), 64.0)) == pytest.approx(
+        minimum(crf)[0]
+    )

@@ -64,7 +64,11 @@ def test_a_thousand_models():
     allocated = tracemalloc.get_traced_memory()[0]
     rest = answers(range(300, 400))
     gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - allocated - sum(len(labels) + 200 for *_, labels in rest)
+    grown = (
+        tracemalloc.get_traced_memory()[0]
+        - allocated
+        - sum(len(labels) + 200 for *_, labels in rest)
+    )
     tracemalloc.stop()
     for _ in range(3):
         again = answers(range(200))

@@ -16,7 +16,9 @@ from gmlearn.registry import registry
 SOLVERS = sorted(e.name for e in registry.entries("solver") if e.owner == "core")
 PROVING = ("auto", "exact", "brute-force", "elimination", "tree", "maxflow")
 ANY = [s for s in SOLVERS if s not in ("tree", "maxflow", "toulbar2")]
-needs_toulbar2 = pytest.mark.skipif(importlib.util.find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed")
+needs_toulbar2 = pytest.mark.skipif(
+    importlib.util.find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed"
+)
 
 
 @functools.cache
@@ -31,7 +33,9 @@ def answer(crf, w, solver, **options):
         with pytest.raises(gm.SolverRefusal, match=f"solver '{solver}' refuses"):
             gm.solve(crf, w, solver=solver)
         return None
-    if solver == "maxflow" and not registry.get("solver", "maxflow").claims(crf, crf.check_weights(w)):
+    if solver == "maxflow" and not registry.get("solver", "maxflow").claims(
+        crf, crf.check_weights(w)
+    ):
         with pytest.raises(ValueError, match="is not binary, finite and submodular"):
             gm.solve(crf, w, solver=solver)
         return None
@@ -52,7 +56,9 @@ def check_certificate(r, crf, w, best, tol=1e-6):
     h = r.history
     assert len(h) == len(h.bound) == len(h.energy) == len(h.iteration) >= 1
     assert (np.diff(h.seconds) >= 0).all()
-    assert all(b >= a for a, b in zip(h.bound, h.bound[1:])) and all(b <= a for a, b in zip(h.energy, h.energy[1:]))
+    assert all(b >= a for a, b in zip(h.bound, h.bound[1:])) and all(
+        b <= a for a, b in zip(h.energy, h.energy[1:])
+    )
     assert h.bound[-1] <= best + 1e-9 or best == np.inf
 
 
@@ -68,7 +74,9 @@ def test_against_enumeration(solver, kind):
             check_certificate(r, crf, w, best)
             if solver in PROVING:
                 assert r.energy == pytest.approx(best)
-                assert r.status == (gm.Status.OPTIMAL if np.isfinite(best) else gm.Status.INFEASIBLE)
+                assert r.status == (
+                    gm.Status.OPTIMAL if np.isfinite(best) else gm.Status.INFEASIBLE
+                )
 
 
 @needs_toulbar2
@@ -96,11 +104,16 @@ def test_toulbar2_says_that_a_model_is_infeasible():
 def test_the_linear_program_bound_is_that_of_the_local_polytope():
     """A frustrated triangle: -1 for every edge at marginals 1/2."""
     r = gm.solve(frustrated_cycle(3, 0.0), solver="lp")
-    assert r.bound == pytest.approx(-3.0) and r.energy == pytest.approx(-2.0) and r.status == gm.Status.BOUND
+    assert (
+        r.bound == pytest.approx(-3.0)
+        and r.energy == pytest.approx(-2.0)
+        and r.status == gm.Status.BOUND
+    )
     assert gm.solve(frustrated_cycle(3, 0.0), solver="exact").status == gm.Status.OPTIMAL
 
 
 # ---------------------------------------------------------------------- infeasible models
+
 
 @pytest.mark.parametrize("solver", ["auto", "exact", "brute-force", "elimination"])
 def test_an_infeasible_model_says_so(solver):
@@ -110,13 +123,17 @@ def test_an_infeasible_model_says_so(solver):
     assert r.as_dict()["energy"] is None and r.as_dict()["status"] == "infeasible"
 
 
-@pytest.mark.parametrize("solver", [s for s in ANY if s != "alpha-expansion"])  # which refuses hard constraints
+@pytest.mark.parametrize(
+    "solver", [s for s in ANY if s != "alpha-expansion"]
+)  # which refuses hard constraints
 def test_locally_consistent_infeasible_models_never_look_solved(solver):
     r = gm.solve(impossible_model(), solver=solver, max_iter=50)
     assert r.energy == np.inf and r.status in (gm.Status.INFEASIBLE, gm.Status.BOUND)
 
 
-@pytest.mark.parametrize("solver", [s for s in SOLVERS if s not in ("maxflow", "toulbar2", "alpha-expansion")])
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if s not in ("maxflow", "toulbar2", "alpha-expansion")]
+)
 def test_a_variable_without_an_allowed_label_is_infeasible(solver):
     crf = gm.CRF(3, 2).add_unary([[0, 1], [np.inf, np.inf], [0, 1]])
     crf.add(gm.Potts([[0, 1], [1, 2]], 1.0))
@@ -134,6 +151,7 @@ def test_alpha_expansion_refuses_forbidden_pairs():
 
 # ---------------------------------------------------------------------- limits, seeds, starts
 
+
 @pytest.fixture(scope="module")
 def hard_grid():
     rng = np.random.default_rng(0)
@@ -150,13 +168,17 @@ def test_the_iteration_limit_is_honoured(hard_grid, solver, limit):
     assert np.isfinite(r.energy) and np.isfinite(r.bound)
 
 
-@pytest.mark.parametrize("solver", [s for s in ANY if s not in ("brute-force", "elimination", "lp")])
+@pytest.mark.parametrize(
+    "solver", [s for s in ANY if s not in ("brute-force", "elimination", "lp")]
+)
 def test_the_time_limit_is_honoured_within_a_round(hard_grid, solver):
     gm.solve(hard_grid, solver=solver, time_limit=0.01)  # kernels are compiled or loaded
     for limit in (0.0, 0.2):
         r = gm.solve(hard_grid, solver=solver, time_limit=limit)
         assert r.seconds < limit + 1.0
-        assert r.status == gm.Status.OPTIMAL or r.status == gm.Status.TIME_LIMIT or r.seconds < limit
+        assert (
+            r.status == gm.Status.OPTIMAL or r.status == gm.Status.TIME_LIMIT or r.seconds < limit
+        )
         assert r.bound > -np.inf and r.bound <= r.energy
 
 
@@ -167,7 +189,10 @@ def test_a_time_limit_replaces_the_solvers_own_limit_of_rounds(solver):
     own = gm.solve(crf, solver=solver)
     assert own.status == gm.Status.BOUND
     longer = gm.solve(crf, solver=solver, time_limit=4 * own.seconds + 0.2)
-    assert longer.status == gm.Status.TIME_LIMIT and longer.history.iteration[-1] > own.history.iteration[-1]
+    assert (
+        longer.status == gm.Status.TIME_LIMIT
+        and longer.history.iteration[-1] > own.history.iteration[-1]
+    )
     assert gm.solve(crf, solver=solver, time_limit=30.0, max_iter=3).history.iteration[-1] == 3
 
 
@@ -205,7 +230,11 @@ def test_solving_leaves_the_model_alone(solver):
     crf, w, _ = case(1, "hard", False)
     if registry.get("solver", solver).refuses(crf):
         crf, w, _ = case(1, "pairwise", False)
-    unary, blocks, values = crf.unary.copy(), list(crf.blocks), [np.copy(getattr(b, "values", 0)) for b in crf.blocks]
+    unary, blocks, values = (
+        crf.unary.copy(),
+        list(crf.blocks),
+        [np.copy(getattr(b, "values", 0)) for b in crf.blocks],
+    )
     gm.solve(crf, w, solver=solver, max_iter=20)
     assert np.array_equal(crf.unary, unary) and crf.blocks == blocks
     assert all(np.array_equal(v, getattr(b, "values", 0)) for v, b in zip(values, crf.blocks))
@@ -227,7 +256,9 @@ def test_the_constant_shifts_energy_and_bound(solver):
     shifted = crf.copy()
     shifted.constant = 10.0
     r = gm.solve(shifted, w, solver=solver, **options)
-    assert r.energy == pytest.approx(plain.energy + 10) and r.bound == pytest.approx(plain.bound + 10)
+    assert r.energy == pytest.approx(plain.energy + 10) and r.bound == pytest.approx(
+        plain.bound + 10
+    )
 
 
 def test_bounds_of_whole_number_models_are_rounded_up():
@@ -270,8 +301,15 @@ def test_parallel_edges_and_blocks_add_up():
 
 # ---------------------------------------------------------------------- auto
 
-@pytest.mark.parametrize("kind, reason", [("tree", "tree: the model is a forest"), ("binary", "maxflow: it claims this model"),
-                                          ("high-order", "elimination: the induced width is small")])
+
+@pytest.mark.parametrize(
+    "kind, reason",
+    [
+        ("tree", "tree: the model is a forest"),
+        ("binary", "maxflow: it claims this model"),
+        ("high-order", "elimination: the induced width is small"),
+    ],
+)
 def test_auto_says_what_it_chose_and_why(kind, reason):
     if reason.startswith("maxflow"):
         pytest.importorskip("maxflow")
@@ -304,7 +342,10 @@ def test_auto_with_cliques_too_large_for_tables():
         def minimise(self, block, theta, w):
             gain = theta[:, :, 1] - theta[:, :, 0]
             order = np.argsort(gain, axis=1)
-            total = np.concatenate([np.zeros((len(block), 1)), np.cumsum(np.take_along_axis(gain, order, 1), axis=1)], axis=1)
+            total = np.concatenate(
+                [np.zeros((len(block), 1)), np.cumsum(np.take_along_axis(gain, order, 1), axis=1)],
+                axis=1,
+            )
             total = total + np.abs(np.arange(total.shape[1]) - 20.0)
             best = total.argmin(axis=1)
             labels = np.zeros(theta.shape[:2], np.int64)
@@ -329,24 +370,48 @@ def test_auto_with_cliques_too_large_for_tables():
 
 # ---------------------------------------------------------------------- bad input
 
-@pytest.mark.parametrize("options, error, message", [
-    ({"solver": "bfcw"}, gm.UnknownNameError, "no solver named 'bfcw'; did you mean 'bcfw'"),
-    ({"time_limit": -1}, ValueError, r"time_limit: expected a number in \[0, inf\], got -1"),
-    ({"time_limit": np.nan}, ValueError, "time_limit: expected a number, got nan"),
-    ({"time_limit": "1"}, ValueError, "time_limit: expected a number, got '1'"),
-    ({"max_iter": 1.5}, ValueError, "max_iter: expected a whole number, got 1.5"),
-    ({"max_iter": -1}, ValueError, r"max_iter: expected a number in \[0, inf\]"),
-    ({"tol": -1e-3}, ValueError, "tol: expected a number"),
-    ({"initial": [0, 0, 5]}, ValueError, r"variable 2 has states 0\.\.1, got 5"),
-    ({"initial": [0, 0]}, ValueError, r"expected shape \(3,\), got \(2,\)"),
-    ({"weights": {"s": 1}}, ValueError, "the model has no weight segment 's'"),
-    ({"solver": "trws", "step": "level"}, TypeError, "solver 'trws' has no setting 'step'; it has none"),
-    ({"solver": "dual-subgradient", "stpe": "level"}, TypeError, r"no setting 'stpe'; it has \['step', 'step_size', 'target'\]"),
-    ({"solver": "dual-subgradient", "step": "fast"}, ValueError, "step: expected one of 'level'"),
-    ({"solver": "dual-subgradient", "step": "polyak"}, ValueError, "step: 'polyak' needs target="),
-    ({"solver": "bcfw", "decomposition": "chian"}, gm.UnknownNameError, "did you mean 'chains'"),
-    ({"solver": "tree"}, gm.SolverRefusal, "solver 'tree' refuses .* not a pairwise forest"),
-])
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"solver": "bfcw"}, gm.UnknownNameError, "no solver named 'bfcw'; did you mean 'bcfw'"),
+        ({"time_limit": -1}, ValueError, r"time_limit: expected a number in \[0, inf\], got -1"),
+        ({"time_limit": np.nan}, ValueError, "time_limit: expected a number, got nan"),
+        ({"time_limit": "1"}, ValueError, "time_limit: expected a number, got '1'"),
+        ({"max_iter": 1.5}, ValueError, "max_iter: expected a whole number, got 1.5"),
+        ({"max_iter": -1}, ValueError, r"max_iter: expected a number in \[0, inf\]"),
+        ({"tol": -1e-3}, ValueError, "tol: expected a number"),
+        ({"initial": [0, 0, 5]}, ValueError, r"variable 2 has states 0\.\.1, got 5"),
+        ({"initial": [0, 0]}, ValueError, r"expected shape \(3,\), got \(2,\)"),
+        ({"weights": {"s": 1}}, ValueError, "the model has no weight segment 's'"),
+        (
+            {"solver": "trws", "step": "level"},
+            TypeError,
+            "solver 'trws' has no setting 'step'; it has none",
+        ),
+        (
+            {"solver": "dual-subgradient", "stpe": "level"},
+            TypeError,
+            r"no setting 'stpe'; it has \['step', 'step_size', 'target'\]",
+        ),
+        (
+            {"solver": "dual-subgradient", "step": "fast"},
+            ValueError,
+            "step: expected one of 'level'",
+        ),
+        (
+            {"solver": "dual-subgradient", "step": "polyak"},
+            ValueError,
+            "step: 'polyak' needs target=",
+        ),
+        (
+            {"solver": "bcfw", "decomposition": "chian"},
+            gm.UnknownNameError,
+            "did you mean 'chains'",
+        ),
+        ({"solver": "tree"}, gm.SolverRefusal, "solver 'tree' refuses .* not a pairwise forest"),
+    ],
+)
 def test_solve_refuses(options, error, message):
     with pytest.raises(error, match=message):
         gm.solve(frustrated_cycle(), **options)
@@ -357,8 +422,15 @@ def test_only_models_can_be_solved():
         gm.solve(np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize("options, message", [({"solver": 5}, "solver: "), ({"solver": "tabu", "seed": -7}, "seed: "),
-                                              ({"solver": "tabu", "seed": "x"}, "seed: "), ({"initial": [0, 0, 5]}, "^initial: ")])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"solver": 5}, "solver: "),
+        ({"solver": "tabu", "seed": -7}, "seed: "),
+        ({"solver": "tabu", "seed": "x"}, "seed: "),
+        ({"initial": [0, 0, 5]}, "^initial: "),
+    ],
+)
 def test_solve_names_the_argument(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         gm.solve(frustrated_cycle(), **options)
@@ -371,7 +443,9 @@ def test_bcfw_refuses_bad_settings(options):
 
 
 def test_large_models_are_refused_by_enumeration_with_the_number():
-    with pytest.raises(gm.SolverRefusal, match=r"solver 'brute-force' refuses .* 1.1e\+12 labellings > 2000000"):
+    with pytest.raises(
+        gm.SolverRefusal, match=r"solver 'brute-force' refuses .* 1.1e\+12 labellings > 2000000"
+    ):
         gm.solve(gm.CRF(40, 2), solver="brute-force")
     with pytest.raises(gm.SolverRefusal, match="the model has no edges, use 'icm'"):
         gm.solve(gm.CRF(4, 2), solver="chain-icm")
@@ -381,7 +455,10 @@ def test_a_result_shows_itself():
     r = gm.solve(frustrated_cycle(), solver="exact")
     assert "status='optimal'" in repr(r) and "lower bound" in r._repr_html_()
     d = r.as_dict()
-    assert set(d) >= {"energy", "bound", "gap", "status", "solver", "seconds", "labels"} and d["labels"] == r.labels.tolist()
+    assert (
+        set(d) >= {"energy", "bound", "gap", "status", "solver", "seconds", "labels"}
+        and d["labels"] == r.labels.tolist()
+    )
 
 
 def test_costs_near_the_largest_number_do_not_hang_max_flow():

@@ -40,18 +40,25 @@ def grid(rng, shape, size, kind, zero=False, mixed_order=False, signed=False):
     return crf, crf.check_weights(w)
 
 
-GRIDS = {"seed": st.integers(0, 10_000), "shape": st.sampled_from([(1, 6), (2, 3), (3, 2), (3, 4), (4, 3), (5, 5)]),
-         "size": st.sampled_from([2, 3, 5, 16]),
-         "kind": st.sampled_from(["potts", "linear", "unbounded", "quadratic", "symmetric", "square"]), "zero": st.booleans(),
-         "mixed_order": st.booleans(), "signed": st.booleans()}
+GRIDS = {
+    "seed": st.integers(0, 10_000),
+    "shape": st.sampled_from([(1, 6), (2, 3), (3, 2), (3, 4), (4, 3), (5, 5)]),
+    "size": st.sampled_from([2, 3, 5, 16]),
+    "kind": st.sampled_from(["potts", "linear", "unbounded", "quadratic", "symmetric", "square"]),
+    "zero": st.booleans(),
+    "mixed_order": st.booleans(),
+    "signed": st.booleans(),
+}
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
 @given(**GRIDS)
-def test_the_grid_kernel_equals_the_general_one_pass_by_pass(seed, shape, size, kind, zero, mixed_order, signed):
+def test_the_grid_kernel_equals_the_general_one_pass_by_pass(
+    seed, shape, size, kind, zero, mixed_order, signed
+):
     crf, w = grid(np.random.default_rng(seed), shape, size, kind, zero, mixed_order, signed)
     plain = PairwiseMessages(crf, w)
-    fast = [kind(crf, w, shape) for kind in [GridMessages, BinaryGridMessages][:1 + (size == 2)]]
+    fast = [kind(crf, w, shape) for kind in [GridMessages, BinaryGridMessages][: 1 + (size == 2)]]
     for forward in (True, False) * 3:
         bound = plain.half(forward)
         for messages in fast:
@@ -126,7 +133,9 @@ def transferred(crf, w, sweeps):
 
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(**{**GRIDS, "signed": st.just(False)})
-def test_grids_move_to_chains_without_loss_once_messages_have_settled(seed, shape, size, kind, zero, mixed_order, signed):
+def test_grids_move_to_chains_without_loss_once_messages_have_settled(
+    seed, shape, size, kind, zero, mixed_order, signed
+):
     crf, w = grid(np.random.default_rng(seed), shape, size, kind, zero, mixed_order, signed)
     before, after = transferred(crf, w, 200)
     assert after >= before - 1e-4

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import gmlearn as gm
-from gmlearn.testing import GroupCase, loopback, parametrize_with_checks, run_checks, solvers_of, things_of
+from gmlearn.testing import (
+    GroupCase,
+    loopback,
+    parametrize_with_checks,
+    run_checks,
+    solvers_of,
+    things_of,
+)
 
 
 def ensure_registered(owner, module):
@@ -24,7 +31,9 @@ def with_marks(decorator):
     for p in parameters:
         marks = [*p.marks, *([pytest.mark.slow] if is_slow(p.id) else [])]
         known = [why for part, why in KNOWN.items() if part in p.id]
-        marks += [pytest.mark.xfail(reason=why, strict=True, raises=AssertionError) for why in known]
+        marks += [
+            pytest.mark.xfail(reason=why, strict=True, raises=AssertionError) for why in known
+        ]
         marked.append(pytest.param(*p.values, id=p.id, marks=marks))
     return pytest.mark.parametrize(names, marked)
 
@@ -35,11 +44,20 @@ KNOWN: dict[str, str] = {}
 
 def is_slow(name):
     """A mixed-integer program takes a tenth of a second even where brute force takes none."""
-    always = ("check_has_examples", "check_bound_minimum_energy", "check_optimal_means_optimal", "check_infeasible_models_are_told")
+    always = (
+        "check_has_examples",
+        "check_bound_minimum_energy",
+        "check_optimal_means_optimal",
+        "check_infeasible_models_are_told",
+    )
     return name.startswith("solver-exact-") and not name.endswith(always)
 
 
-@with_marks(parametrize_with_checks(built_in("potential", "slave solver", "loss", "decomposition", "format")))
+@with_marks(
+    parametrize_with_checks(
+        built_in("potential", "slave solver", "loss", "decomposition", "format")
+    )
+)
 def test_models(thing, check):
     check(thing)
 
@@ -60,11 +78,17 @@ def groups():
     offsets = np.arange(0, 19, 3)
     edges = np.array([[0, 1], [2, 1], [3, 4], [2, 3], [5, 4]])
     blocks = [gm.Potts(edges[:3], rng.random(3), "s"), gm.Difference(edges[3:], "V")]
-    forest = gm.ForestGroup([b.bind(np.full(6, 3)) for b in blocks], np.array([0, 0, 1, 2, 1]), 3, offsets)
+    forest = gm.ForestGroup(
+        [b.bind(np.full(6, 3)) for b in blocks], np.array([0, 0, 1, 2, 1]), 3, offsets
+    )
     yield GroupCase(forest, {"s": rng.normal(size=()), "V": rng.normal(size=3)})
     mixed = np.array([2, 3, 2, 4])
-    tables = [np.where(rng.random((mixed[a], mixed[b])) < 0.2, np.inf, rng.normal(size=(mixed[a], mixed[b])))
-              for a, b in ((0, 1), (2, 1), (3, 2))]
+    tables = [
+        np.where(
+            rng.random((mixed[a], mixed[b])) < 0.2, np.inf, rng.normal(size=(mixed[a], mixed[b]))
+        )
+        for a, b in ((0, 1), (2, 1), (3, 2))
+    ]
     table = gm.Table([[0, 1], [2, 1], [3, 2]], tables).bind(mixed)
     starts = np.concatenate([[0], np.cumsum(mixed)])
     yield GroupCase(gm.ForestGroup([table], np.array([0, 0, 1]), 2, starts), {})
@@ -92,7 +116,9 @@ def test_solvers_of_takes_the_name_of_the_package_too():
     assert solvers_of("gmlearn_highorder") == solvers_of("highorder")
 
 
-@pytest.mark.parametrize("name", ["potts-edge", "pairwise-edge", "table", "per-clique", "trws", "hamming", "npz"])
+@pytest.mark.parametrize(
+    "name", ["potts-edge", "pairwise-edge", "table", "per-clique", "trws", "hamming", "npz"]
+)
 def test_the_built_ins_pass_through_the_plugin_door(name):
     direct = run_checks(name)
     with loopback():

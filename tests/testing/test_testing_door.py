@@ -8,10 +8,29 @@ import pytest
 
 import gmlearn as gm
 from gmlearn.registry import registry
-from gmlearn.testing import check, checks_for, checks_of, loopback, parametrize_with_checks, run_checks, solvers_of, things_of
+from gmlearn.testing import (
+    check,
+    checks_for,
+    checks_of,
+    loopback,
+    parametrize_with_checks,
+    run_checks,
+    solvers_of,
+    things_of,
+)
 
-KINDS = ["slave solver", "slave group", "potential", "loss", "decomposition", "solver", "format", "experiment", "optimizer",
-         "trainer"]
+KINDS = [
+    "slave solver",
+    "slave group",
+    "potential",
+    "loss",
+    "decomposition",
+    "solver",
+    "format",
+    "experiment",
+    "optimizer",
+    "trainer",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,11 +49,15 @@ def test_kinds_of_the_registry_all_have_checks():
 def test_unknown_kinds_and_things():
     with pytest.raises(ValueError, match=r"kind: expected one of .*'nonsense'"):
         checks_of("nonsense")
-    with pytest.raises(TypeError, match="expected an object or class derived from one of gmlearn's base classes"):
+    with pytest.raises(
+        TypeError, match="expected an object or class derived from one of gmlearn's base classes"
+    ):
         check(3)
     with pytest.raises(ValueError, match="did you mean 'potts'"):
         run_checks("pots")
-    with pytest.raises(ValueError, match=r"owner: no plugin 'nobody' has registered anything; owners: .*core"):
+    with pytest.raises(
+        ValueError, match=r"owner: no plugin 'nobody' has registered anything; owners: .*core"
+    ):
         solvers_of("nobody")
 
 
@@ -54,7 +77,12 @@ def test_run_checks_by_name_and_by_owner():
     rows = run_checks("potts")
     assert {row[0] for row in rows} == {"potential potts"} and all(ok for _, _, ok, _ in rows)
     assert {row[1] for row in rows} == {c.name for c in checks_of("potential")}
-    assert {s.name for s in solvers_of("core")} == {"potts-edge", "pairwise-edge", "table", "enumeration"}
+    assert {s.name for s in solvers_of("core")} == {
+        "potts-edge",
+        "pairwise-edge",
+        "table",
+        "enumeration",
+    }
     assert gm.Potts in things_of("core", "potential")
 
 
@@ -66,8 +94,10 @@ class WrongLoss(gm.Hamming):
 
 
 class KnownWrong(WrongLoss):
-    known_failures = {"check_augmented_energy_is_energy_minus_delta": "off by one, see the notes",
-                      "check_loss_augmented_minimum": "off by one, see the notes"}
+    known_failures = {
+        "check_augmented_energy_is_energy_minus_delta": "off by one, see the notes",
+        "check_loss_augmented_minimum": "off by one, see the notes",
+    }
 
 
 class PassesAfterAll(gm.Hamming):
@@ -75,21 +105,36 @@ class PassesAfterAll(gm.Hamming):
 
 
 def test_the_message_has_check_thing_and_numbers():
-    with pytest.raises(AssertionError, match=r"check_augmented_energy_is_energy_minus_delta failed for the loss 'wrong' \(seed 0, "
-                                             r"example 0: CRF.*augmented energy at \[.*\], truth \[.*\]: [-\d.]+, expected"):
+    with pytest.raises(
+        AssertionError,
+        match=r"check_augmented_energy_is_energy_minus_delta failed for the loss 'wrong' \(seed 0, "
+        r"example 0: CRF.*augmented energy at \[.*\], truth \[.*\]: [-\d.]+, expected",
+    ):
         check(WrongLoss)
-    assert next(row for row in run_checks(WrongLoss) if not row[2])[1] == "check_augmented_energy_is_energy_minus_delta"
+    assert (
+        next(row for row in run_checks(WrongLoss) if not row[2])[1]
+        == "check_augmented_energy_is_energy_minus_delta"
+    )
 
 
 def test_known_failures_are_told_not_hidden():
-    with pytest.warns(gm.testing.KnownFailureWarning, match="check_loss_augmented_minimum: known failure: off by one"):
+    with pytest.warns(
+        gm.testing.KnownFailureWarning,
+        match="check_loss_augmented_minimum: known failure: off by one",
+    ):
         check(KnownWrong)
     messages = {row[1]: row for row in run_checks(KnownWrong)}
-    assert messages["check_loss_augmented_minimum"][2:] == (True, "known failure: off by one, see the notes")
+    assert messages["check_loss_augmented_minimum"][2:] == (
+        True,
+        "known failure: off by one, see the notes",
+    )
 
 
 def test_a_known_failure_that_passes_is_an_error():
-    with pytest.raises(AssertionError, match="check_zero_at_the_truth passes for 'hamming', but is listed in known_failures"):
+    with pytest.raises(
+        AssertionError,
+        match="check_zero_at_the_truth passes for 'hamming', but is listed in known_failures",
+    ):
         check(PassesAfterAll)
 
 
@@ -162,7 +207,9 @@ def test_loopback_makes_the_built_ins_foreign():
     with loopback("stranger") as inside:
         assert inside is registry
         now = {(e.kind, e.name, e.owner) for e in gm.plugins()}
-        assert {owner for _, _, owner in now} == {"stranger"} and {(kind, name) for kind, name, _ in now} == core
+        assert {owner for _, _, owner in now} == {"stranger"} and {
+            (kind, name) for kind, name, _ in now
+        } == core
         crf, w = gm.testing.random_crf(np.random.default_rng(0), n_triples=2, hard=0.1)
         assert gm.solve(crf, w).energy == pytest.approx(gm.testing.brute_force(crf, w)[1])
         assert all(ok for _, _, ok, _ in run_checks("potts-edge"))
@@ -186,7 +233,9 @@ def test_brute_force_is_the_minimum_over_all_labellings():
     all_labels = np.indices(tuple(crf.n_states)).reshape(4, -1).T
     energies = [crf.energy(x, w) for x in all_labels]
     labels, minimum = gm.testing.brute_force(crf, w)
-    assert minimum == pytest.approx(min(energies)) and crf.energy(labels, w) == pytest.approx(minimum)
+    assert minimum == pytest.approx(min(energies)) and crf.energy(labels, w) == pytest.approx(
+        minimum
+    )
 
 
 def test_random_models_are_feasible_and_repeatable():

@@ -118,14 +118,23 @@ def test_an_honest_solver_passes():
     gm.testing.check(Guess())
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (ClaimsOptimal, "check_bound_minimum_energy"), (ClaimsOptimal, "check_optimal_means_optimal"),
-    (BoundTooHigh, "check_history_never_above_the_minimum"), (BoundALittleTooHigh, "check_bound_minimum_energy"),
-    (CallsAllInfeasible, "check_optimal_means_optimal"), (IgnoresMaxIter, "check_max_iter_is_kept"),
-    (IgnoresTheClock, "check_no_time_no_work"), (ByChance, "check_same_seed_same_answer"),
-    (ChangesTheModel, "check_the_model_is_untouched"), (ForgetsInitial, "check_initial_labels_are_not_made_worse"),
-    (MissesInfeasible, "check_infeasible_models_are_told"), (RefusesAll, "check_has_examples"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (ClaimsOptimal, "check_bound_minimum_energy"),
+        (ClaimsOptimal, "check_optimal_means_optimal"),
+        (BoundTooHigh, "check_history_never_above_the_minimum"),
+        (BoundALittleTooHigh, "check_bound_minimum_energy"),
+        (CallsAllInfeasible, "check_optimal_means_optimal"),
+        (IgnoresMaxIter, "check_max_iter_is_kept"),
+        (IgnoresTheClock, "check_no_time_no_work"),
+        (ByChance, "check_same_seed_same_answer"),
+        (ChangesTheModel, "check_the_model_is_untouched"),
+        (ForgetsInitial, "check_initial_labels_are_not_made_worse"),
+        (MissesInfeasible, "check_infeasible_models_are_told"),
+        (RefusesAll, "check_has_examples"),
+    ],
+)
 def test_wrong_solvers_are_caught(wrong, caught_by):
     assert_caught(wrong(), caught_by)
 
@@ -151,17 +160,28 @@ class UpperCase(Rounds):
     extensions = (".NPZ",)
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (Rounds, "check_round_trip_keeps_energies"), (ReadsAnything, "check_bad_files_are_refused"), (UpperCase, "check_extensions"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (Rounds, "check_round_trip_keeps_energies"),
+        (ReadsAnything, "check_bad_files_are_refused"),
+        (UpperCase, "check_extensions"),
+    ],
+)
 def test_wrong_formats_are_caught(wrong, caught_by):
     assert_caught(wrong(), caught_by)
 
 
-@pytest.mark.parametrize("wrong", [
-    gm.Experiment("two words", "a summary", print), gm.Experiment("name", "", print), gm.Experiment("name", "two\nlines", print),
-    gm.Experiment("name", "a summary", None), gm.Experiment("name", "a summary", print, data=" "),
-])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        gm.Experiment("two words", "a summary", print),
+        gm.Experiment("name", "", print),
+        gm.Experiment("name", "two\nlines", print),
+        gm.Experiment("name", "a summary", None),
+        gm.Experiment("name", "a summary", print, data=" "),
+    ],
+)
 def test_wrong_experiments_are_caught(wrong):
     assert_caught(wrong, "check_name_and_summary")
 
@@ -222,11 +242,17 @@ class RemembersAside(Subgradient):
         return report
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (StandsStill, "check_the_objective_falls"), (Optimist, "check_objective_bounds_hinge_bounds_loss"),
-    (HighLowerBound, "check_lower_bounds_hold"), (LeavesTheSet, "check_weights_stay_feasible"),
-    (Restless, "check_same_seed_same_weights"), (RemembersAside, "check_state_is_all_it_remembers"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (StandsStill, "check_the_objective_falls"),
+        (Optimist, "check_objective_bounds_hinge_bounds_loss"),
+        (HighLowerBound, "check_lower_bounds_hold"),
+        (LeavesTheSet, "check_weights_stay_feasible"),
+        (Restless, "check_same_seed_same_weights"),
+        (RemembersAside, "check_state_is_all_it_remembers"),
+    ],
+)
 def test_wrong_optimisers_are_caught(wrong, caught_by):
     assert_caught(wrong, caught_by)
 
@@ -237,7 +263,9 @@ class Untrained(gm.Trainer):
 
     def train(self, samples, options):
         shapes = {name: shape for s in samples for name, shape in s.crf.layout.shapes.items()}
-        return gm.TrainedModel({name: np.zeros(shape) for name, shape in shapes.items()}, self.objective)
+        return gm.TrainedModel(
+            {name: np.zeros(shape) for name, shape in shapes.items()}, self.objective
+        )
 
 
 class FewWeights(Untrained):
@@ -261,9 +289,14 @@ class ByTheClock(Untrained):
         return model
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (Untrained, "check_objective_bounds_the_hinge"), (FewWeights, "check_weights_fit_the_models"),
-    (GetsWorse, "check_more_passes_are_not_worse"), (ByTheClock, "check_same_seed_same_model"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (Untrained, "check_objective_bounds_the_hinge"),
+        (FewWeights, "check_weights_fit_the_models"),
+        (GetsWorse, "check_more_passes_are_not_worse"),
+        (ByTheClock, "check_same_seed_same_model"),
+    ],
+)
 def test_wrong_trainers_are_caught(wrong, caught_by):
     assert_caught(wrong(), caught_by)

@@ -9,7 +9,9 @@ from gmlearn.testing import MarkedClique, checks_for
 
 def assert_caught(thing, name):
     one = next(c for c in checks_for(thing) if c.name == name)
-    with pytest.raises(AssertionError, match=f"{name} failed for the {thing.registry_kind} {thing.name!r}"):
+    with pytest.raises(
+        AssertionError, match=f"{name} failed for the {thing.registry_kind} {thing.name!r}"
+    ):
         one(thing)
 
 
@@ -53,7 +55,12 @@ class Right(gm.Block):
 
     @classmethod
     def examples(cls, rng):
-        return [(cls([[0, 1], [1, 2], [2, 3]], rng.normal(size=(3, 2))).bind(np.array([3, 3, 3, 2])), {"w": rng.normal(size=2)})]
+        return [
+            (
+                cls([[0, 1], [1, 2], [2, 3]], rng.normal(size=(3, 2))).bind(np.array([3, 3, 3, 2])),
+                {"w": rng.normal(size=2)},
+            )
+        ]
 
 
 class NonLinear(Right):
@@ -100,11 +107,13 @@ class TakeForgets(Right):
     per_clique = ()
 
     def energy(self, x, w):
-        return self._differ(x) * (self.inputs[:len(x)] @ w["w"] if len(x) <= len(self.inputs) else w["w"][0])
+        return self._differ(x) * (
+            self.inputs[: len(x)] @ w["w"] if len(x) <= len(self.inputs) else w["w"][0]
+        )
 
     def features(self, x, weight=None):
         d = self._differ(x)
-        return {"w": (d if weight is None else d * weight) @ self.inputs[:len(x)]}
+        return {"w": (d if weight is None else d * weight) @ self.inputs[: len(x)]}
 
 
 class WrongTable(Right):
@@ -138,18 +147,30 @@ class Unexemplified(Right):
 
 def test_a_right_potential_passes():
     assert_clean(Right)
-    gm.testing.check(Right.examples(np.random.default_rng(0))[0][0])  # a bound block will do as well
+    gm.testing.check(
+        Right.examples(np.random.default_rng(0))[0][0]
+    )  # a bound block will do as well
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (NonLinear, "check_energy_is_linear_in_w"), (NonLinear, "check_energy_is_const_plus_w_features"),
-    (WrongFeatures, "check_energy_is_const_plus_w_features"), (IgnoresWeight, "check_weighted_features_are_linear"),
-    (WrongCliqueFeatures, "check_clique_features_sum_to_features"), (WrongSegments, "check_features_fit_segments"),
-    (Billion, "check_infinity_is_exact"), (InfinityTimesWeight, "check_infinity_is_exact"), (TakeForgets, "check_take"),
-    (WrongTable, "check_table_equals_energies"), (WrongPairwise, "check_pairwise_equals_table"),
-    (AcceptsRepeats, "check_bind_refuses_bad_variables"), (WritesLabels, "check_inputs_are_untouched"),
-    (Unexemplified, "check_has_examples"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (NonLinear, "check_energy_is_linear_in_w"),
+        (NonLinear, "check_energy_is_const_plus_w_features"),
+        (WrongFeatures, "check_energy_is_const_plus_w_features"),
+        (IgnoresWeight, "check_weighted_features_are_linear"),
+        (WrongCliqueFeatures, "check_clique_features_sum_to_features"),
+        (WrongSegments, "check_features_fit_segments"),
+        (Billion, "check_infinity_is_exact"),
+        (InfinityTimesWeight, "check_infinity_is_exact"),
+        (TakeForgets, "check_take"),
+        (WrongTable, "check_table_equals_energies"),
+        (WrongPairwise, "check_pairwise_equals_table"),
+        (AcceptsRepeats, "check_bind_refuses_bad_variables"),
+        (WritesLabels, "check_inputs_are_untouched"),
+        (Unexemplified, "check_has_examples"),
+    ],
+)
 def test_wrong_potentials_are_caught(wrong, caught_by):
     assert_caught(wrong, caught_by)
 
@@ -167,7 +188,9 @@ class RightLoss(gm.Loss):
         return [(v, v + 1) for v in range(crf.n_vars - 1) if observed[v] and observed[v + 1]]
 
     def value(self, crf, x, truth, observed):
-        return float(sum(x[a] != truth[a] or x[b] != truth[b] for a, b in self._pairs(crf, observed)))
+        return float(
+            sum(x[a] != truth[a] or x[b] != truth[b] for a, b in self._pairs(crf, observed))
+        )
 
     def blocks(self, crf, truth, observed):
         pairs = self._pairs(crf, observed)
@@ -224,13 +247,20 @@ def test_right_losses_pass():
     gm.testing.check(gm.Hamming(2.0))  # an object with parameters will do as well
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (NotZeroAtTruth, "check_zero_at_the_truth"), (Negative, "check_never_negative"),
-    (WrongConstant, "check_augmented_energy_is_energy_minus_delta"),
-    (SignNotTurned, "check_augmented_energy_is_energy_minus_delta"), (SignNotTurned, "check_loss_augmented_minimum"),
-    (CountsHidden, "check_hidden_variables_are_ignored"), (BringsWeights, "check_blocks_are_fixed"),
-    (ChangesTheModel, "check_the_model_is_untouched"), (WrongConstant, "check_loss_augmented_minimum"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (NotZeroAtTruth, "check_zero_at_the_truth"),
+        (Negative, "check_never_negative"),
+        (WrongConstant, "check_augmented_energy_is_energy_minus_delta"),
+        (SignNotTurned, "check_augmented_energy_is_energy_minus_delta"),
+        (SignNotTurned, "check_loss_augmented_minimum"),
+        (CountsHidden, "check_hidden_variables_are_ignored"),
+        (BringsWeights, "check_blocks_are_fixed"),
+        (ChangesTheModel, "check_the_model_is_untouched"),
+        (WrongConstant, "check_loss_augmented_minimum"),
+    ],
+)
 def test_wrong_losses_are_caught(wrong, caught_by):
     assert_caught(wrong, caught_by)
 
@@ -330,13 +360,22 @@ class RefusesAll(gm.Decomposition):
         raise ValueError("not for me")
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (LeavesOut, "check_slaves_sum_to_the_energy"), (LeavesOut, "check_every_clique_in_one_slave"),
-    (CountsTwice, "check_slaves_sum_to_the_energy"), (CountsTwice, "check_every_clique_in_one_slave"),
-    (Halves, "check_every_clique_in_one_slave"), (WrongCount, "check_count"), (WrongCount, "check_slaves_sum_to_the_energy"),
-    (HighBound, "check_bound_below_the_minimum"), (LacksPower, "check_power_is_granted"),
-    (WrongProposal, "check_agreement_is_optimal"), (RefusesAll, "check_has_examples"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (LeavesOut, "check_slaves_sum_to_the_energy"),
+        (LeavesOut, "check_every_clique_in_one_slave"),
+        (CountsTwice, "check_slaves_sum_to_the_energy"),
+        (CountsTwice, "check_every_clique_in_one_slave"),
+        (Halves, "check_every_clique_in_one_slave"),
+        (WrongCount, "check_count"),
+        (WrongCount, "check_slaves_sum_to_the_energy"),
+        (HighBound, "check_bound_below_the_minimum"),
+        (LacksPower, "check_power_is_granted"),
+        (WrongProposal, "check_agreement_is_optimal"),
+        (RefusesAll, "check_has_examples"),
+    ],
+)
 def test_wrong_decompositions_are_caught(wrong, caught_by):
     assert_caught(wrong(), caught_by)
 

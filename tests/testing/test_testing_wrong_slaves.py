@@ -43,7 +43,9 @@ class Reference(gm.SlaveSolver):
         total = self.totals(block, theta, w)
         flat = total.reshape(len(block), int(np.prod(total.shape[1:])))
         best = self.choose(flat)
-        return np.stack(np.unravel_index(best, total.shape[1:]), axis=1), flat[np.arange(len(block)), best]
+        return np.stack(np.unravel_index(best, total.shape[1:]), axis=1), flat[
+            np.arange(len(block)), best
+        ]
 
     def choose(self, flat):
         return flat.argmin(axis=1)
@@ -52,9 +54,14 @@ class Reference(gm.SlaveSolver):
         edges = [[0, 1], [1, 2], [2, 0]]
         table = np.where(rng.random((2, 2, 3, 2)) < 0.2, np.inf, rng.normal(size=(2, 2, 3, 2)))
         table[:, 0, 0, 0] = 0.0
-        return [(gm.LearntTable(edges, symmetric=False).bind(np.full(3, 3)), {"pair": rng.normal(size=(3, 3))}),
-                (gm.Potts(edges, rng.normal(size=3)).bind(np.array([2, 3, 2])), {}),
-                (gm.Table([[0, 1, 2], [3, 1, 2]], table).bind(np.array([2, 3, 2, 2])), {})]
+        return [
+            (
+                gm.LearntTable(edges, symmetric=False).bind(np.full(3, 3)),
+                {"pair": rng.normal(size=(3, 3))},
+            ),
+            (gm.Potts(edges, rng.normal(size=3)).bind(np.array([2, 3, 2])), {}),
+            (gm.Table([[0, 1, 2], [3, 1, 2]], table).bind(np.array([2, 3, 2, 2])), {}),
+        ]
 
     def refuses(self, block):
         return "ragged" if isinstance(block, gm.RaggedBlock) else None
@@ -77,7 +84,9 @@ class WithPowers(Reference):
             value = low - temperature * np.log(weight.sum(axis=1))
         joint = (weight / np.maximum(weight.sum(axis=1), 1e-300)[:, None]).reshape(total.shape)
         axes = set(range(1, total.ndim))
-        marginals = np.stack([joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1)
+        marginals = np.stack(
+            [joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1
+        )
         return value, marginals, gm.expected_features(block, joint)
 
 
@@ -86,7 +95,9 @@ class SecondBest(Reference):
 
     def minimise(self, block, theta, w):
         labels, value = super().minimise(block, theta, w)
-        labels[:, 0] = np.where(np.isfinite(theta[:, 0, 1]), 1 - np.minimum(labels[:, 0], 1), labels[:, 0])
+        labels[:, 0] = np.where(
+            np.isfinite(theta[:, 0, 1]), 1 - np.minimum(labels[:, 0], 1), labels[:, 0]
+        )
         return labels, value
 
 
@@ -237,34 +248,57 @@ class SoftNotANumber(WithPowers):
         return np.where(np.isinf(value), np.nan, value), marginals, features
 
 
-@pytest.mark.parametrize("solver", [Reference(), WithPowers(), LowRelaxation(), LowSoftBound()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "solver",
+    [Reference(), WithPowers(), LowRelaxation(), LowSoftBound()],
+    ids=lambda s: type(s).__name__,
+)
 def test_right_solvers_pass(solver):
     assert failing(solver) == set()
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (SecondBest, "check_values_are_energies"), (SecondBest, "check_indicators_are_supergradients"),
-    (SecondBest, "check_features_are_supergradients"),
-    (WrongValue, "check_matches_enumeration"), (IgnoresTheClique, "check_matches_enumeration"),
-    (WritesTheta, "check_theta_is_untouched"), (InfinityAsBillion, "check_infinity_stays_exact"),
-    (NotANumber, "check_infinity_stays_exact"), (TiesByBatch, "check_batch_equals_one_by_one"),
-    (TiesByChance, "check_repeatable"), (ForgetsZero, "check_ties_and_zeros"), (CrashesWhenEmpty, "check_empty_batch"),
-    (HighRelaxation, "check_matches_enumeration"), (RefusesItsExamples, "check_accepts_its_examples"),
-    (NoExamples, "check_has_examples"), (WrongMinMarginals, "check_min_marginals"),
-    (WrongMember, "check_member_marginals"), (WrongTemperature, "check_log_partition"),
-    (WrongExpectedFeatures, "check_log_partition"), (HighSoftBound, "check_log_partition"),
-    (SoftNotANumber, "check_log_partition_with_infinity"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (SecondBest, "check_values_are_energies"),
+        (SecondBest, "check_indicators_are_supergradients"),
+        (SecondBest, "check_features_are_supergradients"),
+        (WrongValue, "check_matches_enumeration"),
+        (IgnoresTheClique, "check_matches_enumeration"),
+        (WritesTheta, "check_theta_is_untouched"),
+        (InfinityAsBillion, "check_infinity_stays_exact"),
+        (NotANumber, "check_infinity_stays_exact"),
+        (TiesByBatch, "check_batch_equals_one_by_one"),
+        (TiesByChance, "check_repeatable"),
+        (ForgetsZero, "check_ties_and_zeros"),
+        (CrashesWhenEmpty, "check_empty_batch"),
+        (HighRelaxation, "check_matches_enumeration"),
+        (RefusesItsExamples, "check_accepts_its_examples"),
+        (NoExamples, "check_has_examples"),
+        (WrongMinMarginals, "check_min_marginals"),
+        (WrongMember, "check_member_marginals"),
+        (WrongTemperature, "check_log_partition"),
+        (WrongExpectedFeatures, "check_log_partition"),
+        (HighSoftBound, "check_log_partition"),
+        (SoftNotANumber, "check_log_partition_with_infinity"),
+    ],
+)
 def test_wrong_solvers_are_caught(wrong, caught_by):
     with pytest.raises(AssertionError, match=f"{caught_by} failed for the slave solver 'reference"):
         named(wrong(), caught_by)(wrong())
 
 
-@pytest.mark.parametrize(("wrong", "only"), [
-    (TiesByBatch, {"check_batch_equals_one_by_one"}), (CrashesWhenEmpty, {"check_empty_batch"}),
-    (InfinityAsBillion, {"check_infinity_stays_exact"}), (WrongExpectedFeatures, {"check_log_partition"}),
-    (WrongMinMarginals, {"check_min_marginals"}), (WrongMember, {"check_member_marginals"}),
-])
+@pytest.mark.parametrize(
+    ("wrong", "only"),
+    [
+        (TiesByBatch, {"check_batch_equals_one_by_one"}),
+        (CrashesWhenEmpty, {"check_empty_batch"}),
+        (InfinityAsBillion, {"check_infinity_stays_exact"}),
+        (WrongExpectedFeatures, {"check_log_partition"}),
+        (WrongMinMarginals, {"check_min_marginals"}),
+        (WrongMember, {"check_member_marginals"}),
+    ],
+)
 def test_a_single_fault_is_told_by_a_single_check(wrong, only):
     """The report points at the fault."""
     assert failing(wrong()) == only
@@ -295,7 +329,9 @@ class UnequalSlaveFeatures(gm.CliqueGroup):
 class FlippedIndicators(gm.CliqueGroup):
     def solve(self, theta, prepared):
         result = super().solve(theta, prepared)
-        return gm.SlaveResult(result.ind.reshape(-1, 3)[:, ::-1].ravel(), result.value, result.labels)
+        return gm.SlaveResult(
+            result.ind.reshape(-1, 3)[:, ::-1].ravel(), result.value, result.labels
+        )
 
 
 class FractionalIndicators(gm.CliqueGroup):
@@ -326,11 +362,18 @@ def keep(kind):
     return kind
 
 
-@pytest.mark.parametrize(("wrong", "caught_by"), [
-    (HalfFeatures, "check_features_are_supergradients"), (UnequalSlaveFeatures, "check_slave_features_sum_to_features"),
-    (keep(FlippedIndicators), "check_indicators_are_supergradients"), (FractionalIndicators, "check_indicators_are_zero_one"),
-    (SharedBuffer, "check_repeatable"), (TakesTooMany, "check_batch_equals_one_by_one"), (TakesTooMany, "check_empty_batch"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "caught_by"),
+    [
+        (HalfFeatures, "check_features_are_supergradients"),
+        (UnequalSlaveFeatures, "check_slave_features_sum_to_features"),
+        (keep(FlippedIndicators), "check_indicators_are_supergradients"),
+        (FractionalIndicators, "check_indicators_are_zero_one"),
+        (SharedBuffer, "check_repeatable"),
+        (TakesTooMany, "check_batch_equals_one_by_one"),
+        (TakesTooMany, "check_empty_batch"),
+    ],
+)
 def test_wrong_groups_are_caught(wrong, caught_by):
     right, w = group_of()
     assert failing(GroupCase(right, w)) == set()
@@ -347,5 +390,8 @@ def test_half_features_are_told_by_the_weights_alone():
 def test_check_takes_a_group_with_weights():
     check(*group_of())
     group, w = group_of(HalfFeatures)
-    with pytest.raises(AssertionError, match=r"check_features_are_supergradients failed for the slave group 'HalfFeatures'"):
+    with pytest.raises(
+        AssertionError,
+        match=r"check_features_are_supergradients failed for the slave group 'HalfFeatures'",
+    ):
         check(group, weights=w)

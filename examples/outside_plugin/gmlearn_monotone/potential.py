@@ -33,7 +33,9 @@ class Monotone(gm.Block):
         super().__init__(variables)
         self.price, self.weight = gm.check_number("Monotone.price", price), weight
         if weight is not None and price != 0.0:
-            raise ValueError(f"Monotone.price: a learnt price (weight={weight!r}) leaves no room for a fixed one, got {price:g}")
+            raise ValueError(
+                f"Monotone.price: a learnt price (weight={weight!r}) leaves no room for a fixed one, got {price:g}"
+            )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {} if self.weight is None else {self.weight: ()}
@@ -47,7 +49,11 @@ class Monotone(gm.Block):
         return np.where(falls, np.inf, self.step_price(w) * self._rise(x))
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        return {} if self.weight is None else {self.weight: np.sum(self._rise(x) * (1.0 if weight is None else weight))}
+        return (
+            {}
+            if self.weight is None
+            else {self.weight: np.sum(self._rise(x) * (1.0 if weight is None else weight))}
+        )
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         return {} if self.weight is None else {self.weight: self._rise(x).astype(float)}

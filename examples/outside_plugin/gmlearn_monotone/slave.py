@@ -42,25 +42,34 @@ class MonotoneSlave(gm.SlaveSolver):
         costs = priced(block, theta, w)
         return forwards(costs, lowest) + onwards(costs, lowest)
 
-    def log_partition(self, block: Monotone, theta: np.ndarray, w: Any,
-                      temperature: float) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    def log_partition(
+        self, block: Monotone, theta: np.ndarray, w: Any, temperature: float
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Soft minima (M,), marginals (M, k, L) and expected features: min replaced by its soft version."""
+
         def soft(costs: np.ndarray) -> np.ndarray:
             return -temperature * np.logaddexp.accumulate(-costs / temperature, axis=-1)
 
         costs = priced(block, theta, w)
         joint = forwards(costs, soft) + onwards(costs, soft)
         value = soft(joint[:, 0])[:, -1]
-        with np.errstate(invalid="ignore"):  # inf - inf: a clique without any feasible labelling has no marginals
+        with np.errstate(
+            invalid="ignore"
+        ):  # inf - inf: a clique without any feasible labelling has no marginals
             marginals = np.exp((value[:, None, None] - joint) / temperature)
         rise = (marginals[:, -1] - marginals[:, 0]) @ np.arange(costs.shape[2])
         return value, marginals, {} if block.weight is None else {block.weight: rise.sum()}
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         variables = [[0, 1, 2], [3, 1, 2], [2, 0, 3]]
-        return [(Monotone(variables, price=rng.normal()).bind(np.array([2, 3, 4, 3])), {}),
-                (Monotone(variables, weight="rise").bind(np.full(4, 3)), {"rise": rng.normal(size=())}),
-                (Monotone([[0], [2]], weight="rise").bind(np.full(4, 3)), {"rise": rng.normal(size=())})]
+        return [
+            (Monotone(variables, price=rng.normal()).bind(np.array([2, 3, 4, 3])), {}),
+            (Monotone(variables, weight="rise").bind(np.full(4, 3)), {"rise": rng.normal(size=())}),
+            (
+                Monotone([[0], [2]], weight="rise").bind(np.full(4, 3)),
+                {"rise": rng.normal(size=())},
+            ),
+        ]
 
 
 def lowest(costs: np.ndarray) -> np.ndarray:

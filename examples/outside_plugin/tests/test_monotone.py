@@ -14,7 +14,9 @@ def test_contracts(thing, check):
 
 def layers(rng, n_columns=6, n_layers=3, height=4, **price):
     """Layer boundaries in the columns of a scan: ordered within a column, smooth across columns."""
-    crf = gm.CRF(n_columns * n_layers, height).add_unary(rng.normal(size=(n_columns * n_layers, height)))
+    crf = gm.CRF(n_columns * n_layers, height).add_unary(
+        rng.normal(size=(n_columns * n_layers, height))
+    )
     variable = np.arange(n_columns * n_layers).reshape(n_columns, n_layers)
     neighbours = np.stack([variable[:-1].ravel(), variable[1:].ravel()], axis=1)
     crf.add(gm.Truncated(neighbours, truncation=2, contrast=0.3))

@@ -5,7 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 from gmlearn_clustering import DistanceBank, ExemplarClusteringLearner, LDAProjection
-from gmlearn_clustering.adaptation import adapted_clustering, adapted_distances, left_out_predictions, ridge_hat
+from gmlearn_clustering.adaptation import (
+    adapted_clustering,
+    adapted_distances,
+    left_out_predictions,
+    ridge_hat,
+)
 from gmlearn_clustering.distances import PrecomputedBank, pair_means
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.multiview import Features, Split, evaluate
@@ -36,7 +41,9 @@ def test_predictions_are_those_of_regressions_without_the_point():
     for i in range(len(y)):
         A, target = np.delete(X, i, 0), np.delete(values, i, 0)
         centre = A.mean(0)
-        slope = np.linalg.solve((A - centre).T @ (A - centre) + ridge * np.eye(X.shape[1]), (A - centre).T @ target)
+        slope = np.linalg.solve(
+            (A - centre).T @ (A - centre) + ridge * np.eye(X.shape[1]), (A - centre).T @ target
+        )
         assert np.allclose(found[i], target.mean(0) + (X[i] - centre) @ slope)
 
 
@@ -57,7 +64,9 @@ def test_views_of_the_set_correct_a_distance_that_transfers_badly(seed):
 
 
 def test_sets_that_show_nothing():
-    labels = adapted_clustering(np.zeros((1, 1)), [np.ones((1, 3))], lambda d: np.zeros(len(d), dtype=int))
+    labels = adapted_clustering(
+        np.zeros((1, 1)), [np.ones((1, 3))], lambda d: np.zeros(len(d), dtype=int)
+    )
     assert labels.tolist() == [0]
     _, _, d = four_clusters()
     assert (adapted_clustering(d, [np.ones((80, 2))], into_four) == into_four(d)).all()
@@ -66,13 +75,21 @@ def test_sets_that_show_nothing():
 def test_learner_adapts_if_told_so():
     views, y, _ = four_clusters()
     bank = DistanceBank([(0, "l2"), LDAProjection(0)])
-    plain, adaptive = (ExemplarClusteringLearner(bank, adapt=adapt, n_rounds=20).fit([views], [y]) for adapt in (False, True))
+    plain, adaptive = (
+        ExemplarClusteringLearner(bank, adapt=adapt, n_rounds=20).fit([views], [y])
+        for adapt in (False, True)
+    )
     assert np.allclose(plain.weights_, adaptive.weights_)
     rng = np.random.default_rng(5)
     new, truth, _ = four_clusters(1)
-    new = [new[0] + 3.5 * rng.normal(size=new[0].shape), new[1]]  # other conditions: the view of training is blurred
+    new = [
+        new[0] + 3.5 * rng.normal(size=new[0].shape),
+        new[1],
+    ]  # other conditions: the view of training is blurred
     for k in (None, 4):
-        wanted = adapted_clustering(plain.distance(new), new, partial(plain.cluster_distances, n_clusters=k))
+        wanted = adapted_clustering(
+            plain.distance(new), new, partial(plain.cluster_distances, n_clusters=k)
+        )
         assert (adaptive.cluster(new, k) == wanted).all()
     assert accuracy(truth, adaptive.cluster(new, 4)) >= accuracy(truth, plain.cluster(new, 4)) + 0.1
     by_dimension = ExemplarClusteringLearner(adapt=True, n_rounds=20).fit([np.hstack(views)], [y])
@@ -92,6 +109,11 @@ def test_experiment_adapts_only_the_learnt_distance_and_only_where_conditions_ch
     train, y, d = four_clusters()
     test, truth, e = four_clusters(1)
     features = Features(np.stack([d, d]), np.stack([e, e]), np.stack([e, e]), ["one", "two"])
-    same, other = (evaluate(Split(train, y, test, truth, folds), features)[1] for folds in (None, y % 3))
+    same, other = (
+        evaluate(Split(train, y, test, truth, folds), features)[1] for folds in (None, y % 3)
+    )
     assert other["learnt"][3] >= same["learnt"][3] + 0.1
-    assert other["average of all"] == same["average of all"] and other["best single"] == same["best single"]
+    assert (
+        other["average of all"] == same["average of all"]
+        and other["best single"] == same["best single"]
+    )

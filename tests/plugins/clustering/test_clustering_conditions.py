@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from gmlearn_clustering import DistanceBank, ExemplarClusteringLearner, LDAPosterior, LDAProjection, MLCAProjection, range_folds
+from gmlearn_clustering import (
+    DistanceBank,
+    ExemplarClusteringLearner,
+    LDAPosterior,
+    LDAProjection,
+    MLCAProjection,
+    range_folds,
+)
 from gmlearn_clustering.contrast import contrasts, with_contrast
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
@@ -35,7 +42,9 @@ def test_aligned_posterior_knows_the_classes_of_a_moved_set():
     (X, y), (new, truth) = points(), points(seed=1)
     moved = [v + 6.0 for v in new]
     banks = [DistanceBank([LDAPosterior(0, align=align)]).fit([X], [y]) for align in (False, True)]
-    plain, aligned = (nearest_neighbour_accuracy(bank.cross_features(moved, X)[0], y, truth) for bank in banks)
+    plain, aligned = (
+        nearest_neighbour_accuracy(bank.cross_features(moved, X)[0], y, truth) for bank in banks
+    )
     assert aligned >= 0.95 and plain < 0.8
 
 
@@ -51,9 +60,12 @@ def test_range_folds_keep_neighbouring_values_together():
     condition = np.array([5, 1, 2, 4, 3, 1, 5])
     assert range_folds(condition).tolist() == [2, 0, 0, 1, 1, 0, 2]
     assert range_folds(condition / 10, n_folds=5).tolist() == [4, 0, 1, 3, 2, 0, 4]
-    for bad, settings, message in [([1, 2, 2], {}, "condition: expected at least 3 different values for 3 folds, got 2"),
-                                   (condition, {"n_folds": 2}, "n_folds"), ([[1, 2, 3]], {}, "condition"),
-                                   ([1.0, np.nan, 2.0], {}, "condition: contains NaN")]:
+    for bad, settings, message in [
+        ([1, 2, 2], {}, "condition: expected at least 3 different values for 3 folds, got 2"),
+        (condition, {"n_folds": 2}, "n_folds"),
+        ([[1, 2, 3]], {}, "condition"),
+        ([1.0, np.nan, 2.0], {}, "condition: contains NaN"),
+    ]:
         with pytest.raises(ValueError, match=message):
             range_folds(bad, **settings)
 
@@ -62,7 +74,9 @@ def test_folds_by_range_show_that_a_distance_does_not_extrapolate():
     """The points drift with the condition, ever faster: a fit on one range takes out the drift there, but not in the others."""
     rng = np.random.default_rng(0)
     condition, y = np.arange(180) % 9, np.arange(180) // 9 % 2
-    X = np.stack([3.0 * y + condition**2 / 4.0, 1.0 * condition], axis=1) + 0.3 * rng.normal(size=(180, 2))
+    X = np.stack([3.0 * y + condition**2 / 4.0, 1.0 * condition], axis=1) + 0.3 * rng.normal(
+        size=(180, 2)
+    )
     same = (y[:, None] == y) & ~np.eye(180, dtype=bool)
 
     def told_apart(folds):
@@ -79,13 +93,25 @@ def test_learner_takes_folds():
     samples = cross_fit(bank, [X], [y], folds=by_range)
     wanted = contrasts(samples, [y]).clip(0) ** 2
     learner = ExemplarClusteringLearner(bank, contrast_share=1.0, n_rounds=5)
-    assert np.allclose(learner.fit([X], [y], by_range).weights_ / learner.weights_.sum(), wanted / wanted.sum())
-    assert not np.allclose(learner.fit([X], [y]).weights_ / learner.weights_.sum(), wanted / wanted.sum())
+    assert np.allclose(
+        learner.fit([X], [y], by_range).weights_ / learner.weights_.sum(), wanted / wanted.sum()
+    )
+    assert not np.allclose(
+        learner.fit([X], [y]).weights_ / learner.weights_.sum(), wanted / wanted.sum()
+    )
     with pytest.raises(ValueError, match="folds: only banks with supervised distances"):
         ExemplarClusteringLearner().fit([X[0]], [y], by_range)
 
 
-@pytest.mark.parametrize("folds", [[np.arange(60) % 3] * 2, [np.arange(59) % 3], [np.arange(60) % 3 - 1], [np.arange(60) % 3 / 2]])
+@pytest.mark.parametrize(
+    "folds",
+    [
+        [np.arange(60) % 3] * 2,
+        [np.arange(59) % 3],
+        [np.arange(60) % 3 - 1],
+        [np.arange(60) % 3 / 2],
+    ],
+)
 def test_bad_folds(folds):
     X, y = points()
     with pytest.raises(ValueError, match="folds"):
@@ -98,13 +124,23 @@ def test_contrast_is_one_minus_the_mean_within_clusters():
     X = [rng.normal(size=(len(truth), 3)) + 4 * truth[:, None] * [1, 0, 0] for truth in y]
     same = [(t[:, None] == t) & ~np.eye(len(t), dtype=bool) for t in y]
     stacks = [np.stack([squared_euclidean(x[:, [i]], x[:, [i]]) for i in range(3)]) for x in X]
-    stacks = [stack + 0.1 * np.triu(np.ones(stack.shape[1:]), 1) for stack in stacks]  # not symmetric
+    stacks = [
+        stack + 0.1 * np.triu(np.ones(stack.shape[1:]), 1) for stack in stacks
+    ]  # not symmetric
     bank = PrecomputedBank().fit(stacks)
-    wanted = 1 - np.array([np.concatenate([s[i][m] for s, m in zip(stacks, same)]).mean() for i in range(3)]) / bank.scale_
+    wanted = (
+        1
+        - np.array(
+            [np.concatenate([s[i][m] for s, m in zip(stacks, same)]).mean() for i in range(3)]
+        )
+        / bank.scale_
+    )
     assert np.allclose(contrasts([bank.prepare(s) for s in stacks], y), wanted)
     by_dimension = DimensionBank().fit(X)
     within = np.concatenate([((x[:, None] - x) ** 2)[m] for x, m in zip(X, same)]).mean(axis=0)
-    assert np.allclose(contrasts([by_dimension.prepare(x) for x in X], y), 1 - within / by_dimension.scale_)
+    assert np.allclose(
+        contrasts([by_dimension.prepare(x) for x in X], y), 1 - within / by_dimension.scale_
+    )
     assert not contrasts([by_dimension.prepare(X[0])], [np.arange(8)]).any()
 
 
@@ -118,7 +154,10 @@ def test_weights_by_contrast():
 def test_learner_gives_a_share_of_the_weight_by_contrast():
     X, y = points()
     sample = np.hstack([*X, X[0][:, :1] + 0.5 * np.random.default_rng(2).normal(size=(60, 1))])
-    weights = {share: ExemplarClusteringLearner(contrast_share=share).fit([sample], [y]).weights_ for share in (0.0, 0.5, 1.0)}
+    weights = {
+        share: ExemplarClusteringLearner(contrast_share=share).fit([sample], [y]).weights_
+        for share in (0.0, 0.5, 1.0)
+    }
     assert np.allclose(weights[0.5], 0.5 * (weights[0.0] + weights[1.0]))
     noise = slice(5, 8)
     assert weights[0.5][noise].sum() <= 0.02 * weights[0.5].sum() and (weights[1.0][:5] > 0).all()

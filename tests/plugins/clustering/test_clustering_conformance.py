@@ -30,7 +30,11 @@ def test_slaves_sum_to_the_energy(seed):
                 continue
             total = slaves.constant(w) + slaves.unary(w) @ slaves.indicators(x)
             total += sum(ubar[p, q] for p, q in enumerate(x) if p != q)
-            total -= sum(group.alpha * abs(1 - np.isin(members, x).sum()) for group in counts for members in group.members_of)
+            total -= sum(
+                group.alpha * abs(1 - np.isin(members, x).sum())
+                for group in counts
+                for members in group.members_of
+            )
             assert total == pytest.approx(crf.energy(x, w))
 
 

@@ -22,7 +22,9 @@ def subsets(n):
 
 def energy_by_definition(costs, exemplars):
     rest = [p for p in range(len(costs)) if p not in exemplars]
-    return sum(min(costs[p, q] for q in exemplars) for p in rest) + sum(costs[q, q] for q in exemplars)
+    return sum(min(costs[p, q] for q in exemplars) for p in rest) + sum(
+        costs[q, q] for q in exemplars
+    )
 
 
 def random_costs(rng, n, kind):
@@ -46,7 +48,9 @@ KINDS = st.sampled_from(["metricless", "ties", "signed", "forbidden"])
 def test_energy_is_its_definition(seed, n, kind):
     costs = random_costs(np.random.default_rng(seed), n, kind)
     for exemplars in subsets(n):
-        assert exemplar_energy(costs, exemplars) == pytest.approx(energy_by_definition(costs, exemplars))
+        assert exemplar_energy(costs, exemplars) == pytest.approx(
+            energy_by_definition(costs, exemplars)
+        )
         chosen = assign(costs, exemplars)
         assert set(chosen[chosen >= 0]) <= set(exemplars) and (chosen[exemplars] == exemplars).all()
 
@@ -85,7 +89,16 @@ def test_another_penalty_gives_the_problem_built_anew(seed, n, kind):
     found = facility_problem(with_penalty(distances, 50.0)).at_penalty(penalty)
     wanted = facility_problem(with_penalty(distances, penalty))
     assert found.offset == pytest.approx(wanted.offset)
-    for name in ("fee", "alone", "always_open", "row_start", "row_exemplar", "row_cost", "column_start", "column_client"):
+    for name in (
+        "fee",
+        "alone",
+        "always_open",
+        "row_start",
+        "row_exemplar",
+        "row_cost",
+        "column_start",
+        "column_client",
+    ):
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
@@ -100,7 +113,9 @@ def test_bound_and_reduction_keep_the_optimum():
         prices = dual_prices(problem, upper)
         best, proved = exact_exemplars(problem, start)
         minimum = exemplar_energy(costs, best)
-        assert price_bound(problem, prices)[0] <= minimum + 1e-9 and proved == pytest.approx(minimum)
+        assert price_bound(problem, prices)[0] <= minimum + 1e-9 and proved == pytest.approx(
+            minimum
+        )
         small = reduce_problem(problem, prices, upper)
         assert len(small.row_cost) <= len(problem.row_cost)
         assert small.energy(best) == pytest.approx(minimum)
@@ -112,7 +127,10 @@ def test_optimiser_is_near_exact_on_clustered_sets():
         rng = np.random.default_rng(seed)
         X = 2 * rng.normal(size=(6, 4))[rng.integers(0, 6, 90)] + rng.normal(size=(90, 4))
         costs = with_penalty(((X[:, None] - X[None]) ** 2).sum(-1), 12.0)
-        ratios.append(minimise_exemplars(costs, "local", n_kicks=400).energy / minimise_exemplars(costs, "exact").energy)
+        ratios.append(
+            minimise_exemplars(costs, "local", n_kicks=400).energy
+            / minimise_exemplars(costs, "exact").energy
+        )
     assert np.mean(ratios) <= 1.0005 and np.max(ratios) <= 1.006
 
 
@@ -143,7 +161,9 @@ def test_rows_are_sorted_by_cost_and_then_index_with_places_in_the_columns():
             assert pairs == sorted(pairs)
         client = problem.column_client.astype(np.int64)
         entry = problem.row_start[client] + problem.column_place
-        assert np.array_equal(problem.row_exemplar[entry], np.repeat(np.arange(30), np.diff(problem.column_start)))
+        assert np.array_equal(
+            problem.row_exemplar[entry], np.repeat(np.arange(30), np.diff(problem.column_start))
+        )
         assert np.array_equal(problem.row_cost[entry], problem.column_cost)
 
 
@@ -155,7 +175,10 @@ def test_prices_may_start_from_others():
     first = dual_prices(problem, upper, n_rounds=20)
     kept = first.copy()
     better = dual_prices(problem, upper, n_rounds=200, start=first)
-    assert np.array_equal(first, kept) and price_bound(problem, better)[0] >= price_bound(problem, first)[0] - 1e-9
+    assert (
+        np.array_equal(first, kept)
+        and price_bound(problem, better)[0] >= price_bound(problem, first)[0] - 1e-9
+    )
 
 
 def test_same_seed_same_answer_and_ties_to_the_lowest_index():
@@ -163,7 +186,12 @@ def test_same_seed_same_answer_and_ties_to_the_lowest_index():
     costs[:] = np.where(np.eye(6, dtype=bool), 2.0, 1.0)
     first = minimise_exemplars(costs, seed=4)
     assert np.array_equal(first.exemplars, minimise_exemplars(costs, seed=4).exemplars)
-    assert assign(np.where(np.eye(4, dtype=bool), 9.0, 1.0), np.array([1, 2])).tolist() == [1, 1, 2, 1]
+    assert assign(np.where(np.eye(4, dtype=bool), 9.0, 1.0), np.array([1, 2])).tolist() == [
+        1,
+        1,
+        2,
+        1,
+    ]
 
 
 def test_sparse_graph_equals_dense_with_forbidden_pairs():

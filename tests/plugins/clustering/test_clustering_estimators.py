@@ -20,7 +20,9 @@ def blobs(n=60, k=4, d=3, seed=0):
     return 8 * rng.normal(size=(k, d))[y] + rng.normal(size=(n, d)), y
 
 
-@pytest.mark.parametrize("penalty", [40.0, np.full(60, 40.0), ("quantile", 0.25), ("n_clusters", 4), ["n_clusters", 4]])
+@pytest.mark.parametrize(
+    "penalty", [40.0, np.full(60, 40.0), ("quantile", 0.25), ("n_clusters", 4), ["n_clusters", 4]]
+)
 def test_penalties(penalty):
     X, y = blobs()
     model = ExemplarClustering(penalty, random_state=0).fit(X)
@@ -30,7 +32,9 @@ def test_penalties(penalty):
     np.fill_diagonal(costs, model.penalty_)
     assert model.energy_ == pytest.approx(exemplar_energy(costs, model.cluster_centers_indices_))
     if not isinstance(penalty, (tuple, list)) or penalty[0] == "n_clusters":
-        assert len(model.cluster_centers_indices_) == 4 and len(np.unique(model.labels_[y == 0])) == 1
+        assert (
+            len(model.cluster_centers_indices_) == 4 and len(np.unique(model.labels_[y == 0])) == 1
+        )
 
 
 def test_precomputed_asymmetric_equals_metric_and_predicts():
@@ -45,7 +49,9 @@ def test_precomputed_asymmetric_equals_metric_and_predicts():
 
 def test_callable_metric_and_named_metrics():
     X = np.abs(blobs(20)[0])
-    a = ExemplarClustering(5.0, metric=lambda x, y: float(np.abs(x - y).sum()), random_state=0).fit(X)
+    a = ExemplarClustering(5.0, metric=lambda x, y: float(np.abs(x - y).sum()), random_state=0).fit(
+        X
+    )
     b = ExemplarClustering(5.0, metric="l1", random_state=0).fit(X)
     assert a.energy_ == pytest.approx(b.energy_) and np.array_equal(a.predict(X), b.predict(X))
     for metric in METRICS:
@@ -68,14 +74,24 @@ def test_neighbour_graph_is_close_to_all_pairs_and_its_bound_holds():
 def test_sparse_precomputed_graph():
     graph = scipy.sparse.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     model = ExemplarClustering(3.0, metric="precomputed").fit(graph)
-    assert model.labels_[0] == model.labels_[1] != model.labels_[2] and model.energy_ == pytest.approx(7.0)
+    assert model.labels_[0] == model.labels_[1] != model.labels_[
+        2
+    ] and model.energy_ == pytest.approx(7.0)
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"penalty": "many"}, "penalty: expected a number"), ({"penalty": ("quantile", 2.0)}, r"penalty\[1\]"),
-    ({"penalty": ("number", 2)}, r"penalty\[0\]: expected one of"), ({"metric": "edit"}, "metric: expected one of"),
-    ({"solver": "quantum"}, "solver: expected one of"), ({"n_restarts": 0}, "n_restarts"),
-    ({"n_neighbors": 3, "metric": "l1"}, "n_neighbors: works with metric"), ({"penalty": np.ones(3)}, "penalty: expected shape")])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"penalty": "many"}, "penalty: expected a number"),
+        ({"penalty": ("quantile", 2.0)}, r"penalty\[1\]"),
+        ({"penalty": ("number", 2)}, r"penalty\[0\]: expected one of"),
+        ({"metric": "edit"}, "metric: expected one of"),
+        ({"solver": "quantum"}, "solver: expected one of"),
+        ({"n_restarts": 0}, "n_restarts"),
+        ({"n_neighbors": 3, "metric": "l1"}, "n_neighbors: works with metric"),
+        ({"penalty": np.ones(3)}, "penalty: expected shape"),
+    ],
+)
 def test_bad_parameters(settings, message):
     with pytest.raises(ValueError, match=message):
         ExemplarClustering(**settings).fit(np.ones((5, 2)) * np.arange(5)[:, None])
@@ -85,11 +101,19 @@ def test_bad_values():
     X = np.arange(10.0).reshape(5, 2)
     graph = scipy.sparse.csr_array(np.array([[0.0, np.nan], [1.0, 0.0]]))
     given = ExemplarClustering(1.0, metric="precomputed").fit(np.ones((3, 3)))
-    for call, message in [(lambda: ExemplarClustering(1.0, metric="precomputed").fit(graph), "X: contains NaN"),
-                          (lambda: given.predict(np.full((2, 3), np.nan)), "X: contains NaN"),
-                          (lambda: ExemplarClustering(metric=lambda x, y: "far").fit(X), "metric: expected a callable of two rows"),
-                          (lambda: ExemplarClustering(metric=lambda x, y: x - y).fit(X), "metric: expected a callable of two rows"),
-                          (lambda: ExemplarClustering(metric=lambda x, y: np.nan).fit(X), "metric: contains NaN"),
-                          (lambda: ExemplarClustering(time_limit=-1.0).fit(X), "time_limit: expected")]:
+    for call, message in [
+        (lambda: ExemplarClustering(1.0, metric="precomputed").fit(graph), "X: contains NaN"),
+        (lambda: given.predict(np.full((2, 3), np.nan)), "X: contains NaN"),
+        (
+            lambda: ExemplarClustering(metric=lambda x, y: "far").fit(X),
+            "metric: expected a callable of two rows",
+        ),
+        (
+            lambda: ExemplarClustering(metric=lambda x, y: x - y).fit(X),
+            "metric: expected a callable of two rows",
+        ),
+        (lambda: ExemplarClustering(metric=lambda x, y: np.nan).fit(X), "metric: contains NaN"),
+        (lambda: ExemplarClustering(time_limit=-1.0).fit(X), "time_limit: expected"),
+    ]:
         with pytest.raises(ValueError, match=message):
             call()

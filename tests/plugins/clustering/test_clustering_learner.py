@@ -21,7 +21,17 @@ from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi,
 
 
 def small_sets(rho=0.5, **settings):
-    return noisy_gaussians(rho, **{"n_points": 60, "n_dimensions": 20, "n_clusters": 5, "n_sets": 3, "separation": 6.0, **settings})
+    return noisy_gaussians(
+        rho,
+        **{
+            "n_points": 60,
+            "n_dimensions": 20,
+            "n_clusters": 5,
+            "n_sets": 3,
+            "separation": 6.0,
+            **settings,
+        },
+    )
 
 
 def test_learnt_distance_finds_clusters_among_noise():
@@ -29,7 +39,10 @@ def test_learnt_distance_finds_clusters_among_noise():
     learner = ExemplarClusteringLearner().fit(sets.train, sets.train_labels)
     found = [learner.cluster(X) for X in sets.test]
     assert np.mean([pair_f(y, labels) for y, labels in zip(sets.test_labels, found)]) >= 0.97
-    assert learner.weights_[sets.noisy].sum() <= 0.05 * learner.weights_.sum() and (learner.weights_ >= 0).all()
+    assert (
+        learner.weights_[sets.noisy].sum() <= 0.05 * learner.weights_.sum()
+        and (learner.weights_ >= 0).all()
+    )
     assert min(learner.history_["objective"]) < 0.6 * learner.history_["objective"][0]
     assert learner.score(sets.test, sets.test_labels) >= 0.97
     X = sets.test[0]
@@ -41,8 +54,17 @@ def test_learnt_distance_finds_clusters_among_noise():
         assert ax.get_title()
 
 
-@pytest.mark.parametrize("settings", [{"stochastic": True}, {"n_inner": 3}, {"penalty": "learn"}, {"regularizer": "l2"},
-                                      {"constraints": "none"}, {"penalty_rule": "training"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"stochastic": True},
+        {"n_inner": 3},
+        {"penalty": "learn"},
+        {"regularizer": "l2"},
+        {"constraints": "none"},
+        {"penalty_rule": "training"},
+    ],
+)
 def test_variants_learn(settings):
     sets = small_sets(0.3)
     learner = ExemplarClusteringLearner(**settings).fit(sets.train, sets.train_labels)
@@ -61,10 +83,16 @@ def test_normalisation_is_the_mean_over_training_pairs():
     X = [np.random.default_rng(k).normal(size=(9 + k, 3)) * [1, 5, 0] for k in range(2)]
     bank = DimensionBank().fit(X)
     pairs = [((x[:, None] - x[None]) ** 2)[~np.eye(len(x), dtype=bool)] for x in X]
-    assert np.allclose(bank.scale_[:2], np.concatenate(pairs).mean(axis=0)[:2]) and bank.scale_[2] == 1.0
+    assert (
+        np.allclose(bank.scale_[:2], np.concatenate(pairs).mean(axis=0)[:2])
+        and bank.scale_[2] == 1.0
+    )
     stacks = [np.stack([squared_euclidean(x, x), np.abs(x[:, :1] - x[:, 0])]) for x in X]
     given = PrecomputedBank().fit(stacks)
-    assert np.allclose(given.scale_[1], np.concatenate([s[1][~np.eye(len(s[1]), dtype=bool)] for s in stacks]).mean())
+    assert np.allclose(
+        given.scale_[1],
+        np.concatenate([s[1][~np.eye(len(s[1]), dtype=bool)] for s in stacks]).mean(),
+    )
 
 
 def views(seed=0, n=60):
@@ -75,8 +103,16 @@ def views(seed=0, n=60):
 
 def test_bank_of_views_with_fitted_and_callable_distances():
     X, y = views()
-    bank = DistanceBank([(0, "l2"), (0, "cosine"), (1, "l1"), (1, lambda A, B: np.abs(A[:, :1] - B[:, 0])), LDAProjection(0),
-                         LDAPosterior()])
+    bank = DistanceBank(
+        [
+            (0, "l2"),
+            (0, "cosine"),
+            (1, "l1"),
+            (1, lambda A, B: np.abs(A[:, :1] - B[:, 0])),
+            LDAProjection(0),
+            LDAPosterior(),
+        ]
+    )
     learner = ExemplarClusteringLearner(bank).fit([X], [y])
     assert len(learner.weights_) == 6 and learner.feature_names_[4] == "view 0 lda"
     assert accuracy(y, learner.cluster(X)) >= 0.95
@@ -95,7 +131,9 @@ def test_cross_fitting_does_not_flatter_a_useless_view():
         return d[y[:, None] != y].mean() / d[same].mean()
 
     assert contrast(plain) > 2.0 and contrast(crossed) < 1.15
-    assert np.allclose(crossed, crossed.T) and np.isclose(crossed[~np.eye(len(y), dtype=bool)].mean(), 1.0, atol=0.05)
+    assert np.allclose(crossed, crossed.T) and np.isclose(
+        crossed[~np.eye(len(y), dtype=bool)].mean(), 1.0, atol=0.05
+    )
 
 
 def test_mlca_is_its_closed_form():
@@ -118,7 +156,11 @@ def test_lda_is_scikit_learns():
     Z = (X[0] - X[0].mean(axis=0)) / X[0].std(axis=0)
     other = LinearDiscriminantAnalysis(solver="eigen").fit(Z, y)
     found = LDAProjection(0, shrinkage=1e-9).fit(X, y).transform(X)
-    assert np.allclose(squared_euclidean(found, found), squared_euclidean(other.transform(Z), other.transform(Z)), rtol=1e-4)
+    assert np.allclose(
+        squared_euclidean(found, found),
+        squared_euclidean(other.transform(Z), other.transform(Z)),
+        rtol=1e-4,
+    )
     share = LDAPosterior(0, shrinkage=1e-9).fit(X, y).transform(X) ** 2
     assert np.allclose(share, other.predict_proba(Z), atol=1e-4)
 
@@ -126,17 +168,27 @@ def test_lda_is_scikit_learns():
 @pytest.mark.parametrize("projection", [LDAProjection(), LDAPosterior(), MLCAProjection()])
 def test_new_points_may_vary_where_training_points_do_not(projection):
     (X, _), y = views()
-    flat = [np.hstack([X, 0.1 * np.ones((60, 1)), X[:, :2] @ np.ones((2, 3))])]  # a constant and a dependent part
+    flat = [
+        np.hstack([X, 0.1 * np.ones((60, 1)), X[:, :2] @ np.ones((2, 3))])
+    ]  # a constant and a dependent part
     moved = [flat[0] + np.random.default_rng(1).normal(size=flat[0].shape)]
     found = projection.fit(flat, y).transform(moved)
-    assert np.isfinite(found).all() and np.abs(found).max() < 50 * np.abs(projection.transform(flat)).max()
+    assert (
+        np.isfinite(found).all()
+        and np.abs(found).max() < 50 * np.abs(projection.transform(flat)).max()
+    )
 
 
 def test_equal_labels_are_one_class_in_all_samples():
     X, y = views()
     halves = [[v[y < 2] for v in X], [v[y >= 1] for v in X]]
-    learner = ExemplarClusteringLearner(DistanceBank([LDAProjection(0), (1, "l2")])).fit(halves, [y[y < 2], y[y >= 1]])
-    assert learner.bank_.features_[0].projection.centres_.shape[0] == 4 and accuracy(y, learner.cluster(X)) >= 0.9
+    learner = ExemplarClusteringLearner(DistanceBank([LDAProjection(0), (1, "l2")])).fit(
+        halves, [y[y < 2], y[y >= 1]]
+    )
+    assert (
+        learner.bank_.features_[0].projection.centres_.shape[0] == 4
+        and accuracy(y, learner.cluster(X)) >= 0.9
+    )
 
 
 def test_folds_may_be_given():
@@ -154,14 +206,21 @@ def test_path_has_every_number_once_at_its_own_cost():
     distances = squared_euclidean(X[0], X[0])
     path = clustering_path(distances)
     numbers = [point.n_clusters for point in path]
-    assert numbers == sorted(set(numbers)) and numbers[0] == 1 and max(numbers) <= 80 // 3 and 4 in numbers
+    assert (
+        numbers == sorted(set(numbers))
+        and numbers[0] == 1
+        and max(numbers) <= 80 // 3
+        and 4 in numbers
+    )
     for point in path:
         total = distances[:, point.exemplars].min(axis=1).sum()
         assert point.mean_distance == pytest.approx(total / (80 - point.n_clusters))
         assert np.array_equal(np.unique(point.labels), np.arange(point.n_clusters))
     for rate in (0.01, 0.05, 0.2, 1.0):
         wanted, part = choose_point(path, rate), clustering_path(distances, rate)
-        assert len(part) <= len(path) and np.array_equal(choose_point(part, rate).labels, wanted.labels)
+        assert len(part) <= len(path) and np.array_equal(
+            choose_point(part, rate).labels, wanted.labels
+        )
 
 
 def test_calibrated_rate_keeps_a_margin():
@@ -198,7 +257,10 @@ def test_calibrated_rule_finds_the_number():
     rate = calibrate_rate([path], [y])
     other, truth = views(seed=3, n=100)
     chosen = choose_point(clustering_path(squared_euclidean(other[0], other[0])), rate)
-    assert accuracy(y, choose_point(path, rate).labels) >= 0.95 and accuracy(truth, chosen.labels) >= 0.9
+    assert (
+        accuracy(y, choose_point(path, rate).labels) >= 0.95
+        and accuracy(truth, chosen.labels) >= 0.9
+    )
 
 
 def test_scores():
@@ -206,23 +268,34 @@ def test_scores():
     same_t, same_l = truth[:, None] == truth, labels[:, None] == labels
     upper = np.triu(np.ones((5, 5), dtype=bool), 1)
     both = (same_t & same_l & upper).sum()
-    assert pair_f(truth, labels) == pytest.approx(2 * both / ((same_t & upper).sum() + (same_l & upper).sum()))
+    assert pair_f(truth, labels) == pytest.approx(
+        2 * both / ((same_t & upper).sum() + (same_l & upper).sum())
+    )
     assert accuracy(truth, labels) == pytest.approx(0.8) and accuracy(truth, truth + 3) == 1.0
     assert nmi(truth, truth) == pytest.approx(1.0)
-    assert nearest_neighbour_accuracy(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]), np.array([0, 0])) == 0.5
+    assert (
+        nearest_neighbour_accuracy(
+            np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]), np.array([0, 0])
+        )
+        == 0.5
+    )
 
 
 def test_bad_training_data():
     X, y = [np.arange(8.0).reshape(4, 2)], [[0, 0, 1, 1]]
     fit = ExemplarClusteringLearner().fit
     for bad_X, bad_y, message in [
-            (X, [[0, 0, 0, 0]], r"y\[0\]: expected at least two clusters"), (X, [[0, 1]], r"y\[0\]: expected 4 labels"),
-            (X, [[[0, 1], [1, 0]]], r"y\[0\]: expected one cluster label a point"),
-            (X, [[0.0, np.nan, 1, 1]], "expected one cluster label"),
-            ([np.ones((1, 2))], [[0]], "at least two points"), ([np.ones((0, 2))], [[]], "at least two points"),
-            ([], [], "X: expected a non-empty list"), (X, [*y, *y], "y: expected one partition a sample"),
-            ([np.full((4, 2), np.nan)], y, r"X\[0\]: contains NaN"),
-            ([*X, np.ones((4, 3))], [*y, *y], r"X\[1\]: expected 2 features")]:
+        (X, [[0, 0, 0, 0]], r"y\[0\]: expected at least two clusters"),
+        (X, [[0, 1]], r"y\[0\]: expected 4 labels"),
+        (X, [[[0, 1], [1, 0]]], r"y\[0\]: expected one cluster label a point"),
+        (X, [[0.0, np.nan, 1, 1]], "expected one cluster label"),
+        ([np.ones((1, 2))], [[0]], "at least two points"),
+        ([np.ones((0, 2))], [[]], "at least two points"),
+        ([], [], "X: expected a non-empty list"),
+        (X, [*y, *y], "y: expected one partition a sample"),
+        ([np.full((4, 2), np.nan)], y, r"X\[0\]: contains NaN"),
+        ([*X, np.ones((4, 3))], [*y, *y], r"X\[1\]: expected 2 features"),
+    ]:
         with pytest.raises(ValueError, match=message):
             fit(bad_X, bad_y)
     with pytest.raises(ValueError, match="expected distances >= 0"):
@@ -246,26 +319,38 @@ def test_bad_new_data():
     X, y = np.arange(8.0).reshape(4, 2), [0, 0, 1, 1]
     learner = ExemplarClusteringLearner(n_rounds=5).fit([X], [y])
     assert learner.cluster(X[:1]).tolist() == [0]
-    for call, message in [(lambda: learner.cluster(X[:0]), "X: expected at least one point"),
-                          (lambda: learner.cluster(X, n_clusters=9), "n_clusters: expected"),
-                          (lambda: learner.score([X], [y[:2]]), r"y\[0\]: expected 4 labels"),
-                          (lambda: learner.score([X], []), "y: expected one partition"),
-                          (lambda: learner.nearest_neighbour_score(X, y[:3], X, y), "y_train: expected 4 labels")]:
+    for call, message in [
+        (lambda: learner.cluster(X[:0]), "X: expected at least one point"),
+        (lambda: learner.cluster(X, n_clusters=9), "n_clusters: expected"),
+        (lambda: learner.score([X], [y[:2]]), r"y\[0\]: expected 4 labels"),
+        (lambda: learner.score([X], []), "y: expected one partition"),
+        (lambda: learner.nearest_neighbour_score(X, y[:3], X, y), "y_train: expected 4 labels"),
+    ]:
         with pytest.raises(ValueError, match=message):
             call()
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"alpha": -1}, "alpha"), ({"features": "guess"}, "features: expected one of"),
-                                                   ({"regularizer": "l0"}, "regularizer"), ({"penalty": "auto"}, "penalty"),
-                                                   ({"n_rounds": 0}, "n_rounds"), ({"constraints": "box"}, "constraints")])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": -1}, "alpha"),
+        ({"features": "guess"}, "features: expected one of"),
+        ({"regularizer": "l0"}, "regularizer"),
+        ({"penalty": "auto"}, "penalty"),
+        ({"n_rounds": 0}, "n_rounds"),
+        ({"constraints": "box"}, "constraints"),
+    ],
+)
 def test_bad_parameters(settings, message):
     with pytest.raises(ValueError, match=message):
         ExemplarClusteringLearner(**settings).fit([np.arange(8.0).reshape(4, 2)], [[0, 0, 1, 1]])
 
 
 def test_hooks_import_nothing_heavy():
-    code = ("import sys, gmlearn_clustering.plugin as p; "
-            "names = {e.name for e in p.gmlearn_experiments()}; "
-            "assert {'demo', 'cluster-synthetic', 'cluster-multiview'} <= names, names; "
-            "heavy = {'numba', 'sklearn', 'matplotlib', 'cvxpy'} & set(sys.modules); assert not heavy, heavy")
+    code = (
+        "import sys, gmlearn_clustering.plugin as p; "
+        "names = {e.name for e in p.gmlearn_experiments()}; "
+        "assert {'demo', 'cluster-synthetic', 'cluster-multiview'} <= names, names; "
+        "heavy = {'numba', 'sklearn', 'matplotlib', 'cvxpy'} & set(sys.modules); assert not heavy, heavy"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,8 +15,12 @@ def brute_force(costs, lower, upper, must, cannot):
     best = np.inf
     for labels in itertools.product(range(n_clusters), repeat=n):
         sizes = np.bincount(labels, minlength=n_clusters)
-        if (np.all(sizes >= lower) and np.all(sizes <= upper) and all(labels[i] == labels[j] for i, j in must)
-                and all(labels[i] != labels[j] for i, j in cannot)):
+        if (
+            np.all(sizes >= lower)
+            and np.all(sizes <= upper)
+            and all(labels[i] == labels[j] for i, j in must)
+            and all(labels[i] != labels[j] for i, j in cannot)
+        ):
             best = min(best, costs[np.arange(n), list(labels)].sum())
     return best
 
@@ -26,7 +30,11 @@ def problems(draw):
     n, n_clusters = draw(st.integers(1, 6)), draw(st.integers(1, 3))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     # whole numbers make ties common
-    costs = rng.integers(-3, 4, (n, n_clusters)) if draw(st.booleans()) else rng.normal(size=(n, n_clusters))
+    costs = (
+        rng.integers(-3, 4, (n, n_clusters))
+        if draw(st.booleans())
+        else rng.normal(size=(n, n_clusters))
+    )
     costs = costs.astype(float)
     costs[rng.random((n, n_clusters)) < draw(st.sampled_from([0.0, 0.2]))] = np.inf
     pairs = list(itertools.combinations(range(n), 2))
@@ -51,7 +59,9 @@ def test_equals_brute_force_or_is_refused(problem):
     sizes = np.bincount(labels, minlength=costs.shape[1])
     assert labels.shape == (len(costs),)
     assert np.all(sizes >= lower) and np.all(sizes <= upper)
-    assert all(labels[i] == labels[j] for i, j in must) and all(labels[i] != labels[j] for i, j in cannot)
+    assert all(labels[i] == labels[j] for i, j in must) and all(
+        labels[i] != labels[j] for i, j in cannot
+    )
     np.testing.assert_allclose(costs[np.arange(len(costs)), labels].sum(), truth, atol=1e-9)
 
 
@@ -60,12 +70,20 @@ def test_transport_equals_linear_program():
 
     rng = np.random.default_rng(3)
     n, n_clusters, lower, upper = 90, 7, 9, 16
-    costs = rng.normal(size=(n, n_clusters)) + np.linspace(-2, 2, n_clusters)  # uneven, so that both bounds bind
+    costs = rng.normal(size=(n, n_clusters)) + np.linspace(
+        -2, 2, n_clusters
+    )  # uneven, so that both bounds bind
     labels = constrained_assignment(costs, (lower, upper))
     sizes = np.kron(np.ones((1, n)), np.eye(n_clusters))
     limits = np.repeat([upper, -lower], n_clusters)
-    program = linprog(costs.ravel(), A_ub=np.vstack([sizes, -sizes]), b_ub=limits,
-                      A_eq=np.kron(np.eye(n), np.ones((1, n_clusters))), b_eq=np.ones(n), bounds=(0, 1))
+    program = linprog(
+        costs.ravel(),
+        A_ub=np.vstack([sizes, -sizes]),
+        b_ub=limits,
+        A_eq=np.kron(np.eye(n), np.ones((1, n_clusters))),
+        b_eq=np.ones(n),
+        bounds=(0, 1),
+    )
     np.testing.assert_allclose(costs[np.arange(n), labels].sum(), program.fun, rtol=1e-9)
     assert set(np.bincount(labels)) >= {lower, upper}
 
@@ -76,8 +94,10 @@ def test_large_costs_lose_no_precision():
     plain = constrained_assignment(costs, (8, 12))
     np.testing.assert_array_equal(plain, constrained_assignment(1e6 * costs, (8, 12)))
     links = [(0, 1), (2, 3)], [(4, 5), (6, 7)]
-    np.testing.assert_array_equal(constrained_assignment(costs, (8, 12), *links),
-                                  constrained_assignment(1e-6 * costs, (8, 12), *links))
+    np.testing.assert_array_equal(
+        constrained_assignment(costs, (8, 12), *links),
+        constrained_assignment(1e-6 * costs, (8, 12), *links),
+    )
 
 
 def test_greedy_respects_the_upper_bound_and_is_never_better():
@@ -87,21 +107,41 @@ def test_greedy_respects_the_upper_bound_and_is_never_better():
     assert costs[np.arange(30), greedy].sum() >= costs[np.arange(30), exact].sum() - 1e-12
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (dict(sizes=(0, 1)), r"sizes: the upper bounds leave room for 2 points in 2 clusters, got 4"),
-    (dict(sizes=(3, 4)), r"sizes: the lower bounds ask for 6 points in 2 clusters, got only 4"),
-    (dict(sizes=(3, 2)), r"sizes: expected 0 <= lower <= upper, got \[3, 2\]"),
-    (dict(sizes=3), r"sizes: expected a pair"),
-    (dict(sizes=([1, 1, 1], 4)), r"sizes\[0\]: expected one number or 2"),
-    (dict(must_link=[(0, 1), (1, 2)], cannot_link=[(2, 0)]), r"cannot_link: \(2, 0\) contradicts .* 2 - 1 - 0"),
-    (dict(cannot_link=[(0, 1), (1, 2), (0, 2), (2, 3)]), r"cannot_link: 3 points are pairwise kept apart \(0, 1, 2\)"),
-    (dict(sizes=(2, 2), must_link=[(0, 1), (1, 2)]), r"must_link: 3 points are tied together \(0, 1, 2\).* at most 2"),
-    (dict(sizes=(2, 2), cannot_link=[(0, 1), (0, 2), (0, 3)]),
-     r"cannot_link \(0, 1\), \(0, 2\), \(0, 3\) cannot be met together with the size bounds \[2, 2\].*widen"),
-    (dict(must_link=[(0, 4)]), r"must_link: expected indices in 0\.\.3, got 4"),
-    (dict(cannot_link=[(1, 1)]), r"cannot_link: expected pairs of different points, got \(1, 1\)"),
-    (dict(cannot_link=[(1, 1, 2)]), r"cannot_link: expected shape \(any, 2\)"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            dict(sizes=(0, 1)),
+            r"sizes: the upper bounds leave room for 2 points in 2 clusters, got 4",
+        ),
+        (dict(sizes=(3, 4)), r"sizes: the lower bounds ask for 6 points in 2 clusters, got only 4"),
+        (dict(sizes=(3, 2)), r"sizes: expected 0 <= lower <= upper, got \[3, 2\]"),
+        (dict(sizes=3), r"sizes: expected a pair"),
+        (dict(sizes=([1, 1, 1], 4)), r"sizes\[0\]: expected one number or 2"),
+        (
+            dict(must_link=[(0, 1), (1, 2)], cannot_link=[(2, 0)]),
+            r"cannot_link: \(2, 0\) contradicts .* 2 - 1 - 0",
+        ),
+        (
+            dict(cannot_link=[(0, 1), (1, 2), (0, 2), (2, 3)]),
+            r"cannot_link: 3 points are pairwise kept apart \(0, 1, 2\)",
+        ),
+        (
+            dict(sizes=(2, 2), must_link=[(0, 1), (1, 2)]),
+            r"must_link: 3 points are tied together \(0, 1, 2\).* at most 2",
+        ),
+        (
+            dict(sizes=(2, 2), cannot_link=[(0, 1), (0, 2), (0, 3)]),
+            r"cannot_link \(0, 1\), \(0, 2\), \(0, 3\) cannot be met together with the size bounds \[2, 2\].*widen",
+        ),
+        (dict(must_link=[(0, 4)]), r"must_link: expected indices in 0\.\.3, got 4"),
+        (
+            dict(cannot_link=[(1, 1)]),
+            r"cannot_link: expected pairs of different points, got \(1, 1\)",
+        ),
+        (dict(cannot_link=[(1, 1, 2)]), r"cannot_link: expected shape \(any, 2\)"),
+    ],
+)
 def test_conflicts_are_explained(arguments, message):
     with pytest.raises(ValueError, match=message):
         constrained_assignment(np.zeros((4, 2)), **arguments)
@@ -121,12 +161,17 @@ def test_nearly_tied_costs_end():
     for _ in range(20):
         n, n_clusters = int(rng.integers(30, 200)), int(rng.integers(2, 30))
         costs = rng.integers(0, 6, (n, n_clusters)) / 7 + 1e-15 * rng.normal(size=(n, n_clusters))
-        sizes = np.bincount(constrained_assignment(costs, (n // n_clusters - 1, n // n_clusters + 2)), minlength=n_clusters)
+        sizes = np.bincount(
+            constrained_assignment(costs, (n // n_clusters - 1, n // n_clusters + 2)),
+            minlength=n_clusters,
+        )
         assert sizes.min() >= n // n_clusters - 1 and sizes.max() <= n // n_clusters + 2
 
 
 def test_forbidden_entries_are_explained():
-    with pytest.raises(ValueError, match=r"no cluster has a finite cost for point\(s\) \[0, 1\] tied by must-links"):
+    with pytest.raises(
+        ValueError, match=r"no cluster has a finite cost for point\(s\) \[0, 1\] tied by must-links"
+    ):
         constrained_assignment([[np.inf, 0], [0, np.inf]], must_link=[(0, 1)])
     with pytest.raises(ValueError, match=r"forbid fewer entries"):
         constrained_assignment([[0, np.inf], [0, np.inf]], sizes=(1, 1))

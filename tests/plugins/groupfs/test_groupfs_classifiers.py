@@ -30,7 +30,10 @@ def slow_stage(kernels, positives, negatives, weight, response):
                 for threshold in edges:
                     above = projection > threshold
                     if above.any() and not above.all():
-                        best = max(best, sum(response[s].sum() ** 2 / weight[s].sum() for s in (above, ~above)))
+                        best = max(
+                            best,
+                            sum(response[s].sum() ** 2 / weight[s].sum() for s in (above, ~above)),
+                        )
     return best
 
 
@@ -45,7 +48,9 @@ def test_full_search_finds_the_best_hypercut(two_views):
     work = np.empty(16, np.float32), np.empty((N_BINS, 2))
     gain = best_hypercut(kernels, positives, negatives, weight, response, 0, state, *work, cut)
     # the compiled bins are a hair narrower, so that the largest value falls into the last one
-    assert gain == pytest.approx(slow_stage(kernels, positives, negatives, weight, response), rel=0.02)
+    assert gain == pytest.approx(
+        slow_stage(kernels, positives, negatives, weight, response), rel=0.02
+    )
     above = kernels[int(cut[0]), int(cut[1])] - kernels[int(cut[0]), int(cut[2])] > cut[3]
     direct = sum(response[s].sum() ** 2 / weight[s].sum() for s in (above, ~above))
     assert direct == pytest.approx(gain, rel=1e-6)
@@ -59,7 +64,9 @@ def test_working_set_is_the_newton_step_of_its_loss(exponential):
     scores, signs = np.array([0.3, -1.2, 2.0]), np.array([1.0, 1.0, -1.0])
     weight, response = np.empty(3), np.empty(3)
     working_set(scores, signs, np.zeros(3, bool), exponential, weight, response)
-    loss = (lambda f: np.exp(-signs * f)) if exponential else (lambda f: np.log1p(np.exp(-signs * f)))
+    loss = (
+        (lambda f: np.exp(-signs * f)) if exponential else (lambda f: np.log1p(np.exp(-signs * f)))
+    )
     step = 1e-5
     slope = (loss(scores + step) - loss(scores - step)) / (2 * step)
     clipped = np.clip(response / weight, -4, 4)
@@ -74,9 +81,23 @@ def test_boosting_separates_and_picks_the_right_kernel(two_views, exponential):
     kernels, labels = two_views
     signs = np.where(labels == 0, 1.0, -1.0)
     cuts, gains, scores = np.zeros((10, 6)), np.zeros(10), np.empty(40)
-    boost(kernels.astype(np.float32), signs, np.zeros(40, bool), 10, 30, exponential, 1.0, np.uint64(3), cuts, gains, scores)
+    boost(
+        kernels.astype(np.float32),
+        signs,
+        np.zeros(40, bool),
+        10,
+        30,
+        exponential,
+        1.0,
+        np.uint64(3),
+        cuts,
+        gains,
+        scores,
+    )
     assert np.all(np.sign(scores) == signs)
-    assert np.bincount(cuts[:3, 0].astype(int), minlength=2)[0] == 3  # later stages have little left to explain
+    assert (
+        np.bincount(cuts[:3, 0].astype(int), minlength=2)[0] == 3
+    )  # later stages have little left to explain
     assert np.all(gains >= 0)
 
 
@@ -105,7 +126,11 @@ def test_cross_fitting_sees_through_random_labels(two_views):
 
 def test_weak_learners_grow_by_iteration(two_views):
     kernels, labels = two_views
-    assert BoostedClassifiers(kernels, 2, base=5, step=2).model(labels, 4, 0).cuts.shape == (2, 13, 6)
+    assert BoostedClassifiers(kernels, 2, base=5, step=2).model(labels, 4, 0).cuts.shape == (
+        2,
+        13,
+        6,
+    )
 
 
 @pytest.mark.parametrize("family", [BoostedClassifiers, ContrastClassifiers])
@@ -128,7 +153,9 @@ def test_contrasts_leave_the_point_out():
         for i in range(8):
             inside = [j for j in range(8) if labels[j] == c and j != i]
             outside = [j for j in range(8) if labels[j] != c and j != i]
-            assert found[c, i, 0] == pytest.approx(kernel[i, inside].mean() - kernel[i, outside].mean())
+            assert found[c, i, 0] == pytest.approx(
+                kernel[i, inside].mean() - kernel[i, outside].mean()
+            )
 
 
 def test_logistic_fit_against_a_general_solver():
@@ -138,10 +165,18 @@ def test_logistic_fit_against_a_general_solver():
 
     def objective(v):
         w = v[:-1]
-        return np.logaddexp(0, -signs * (features @ w + v[-1])).sum() + 2.0 * ((w - w.mean()) ** 2).sum() + 1e-3 * w @ w
+        return (
+            np.logaddexp(0, -signs * (features @ w + v[-1])).sum()
+            + 2.0 * ((w - w.mean()) ** 2).sum()
+            + 1e-3 * w @ w
+        )
 
-    reference = minimize(objective, np.r_[np.full(4, 0.25), 0.0], bounds=[(0, None)] * 4 + [(None, None)],
-                         options={"ftol": 1e-14, "gtol": 1e-9})
+    reference = minimize(
+        objective,
+        np.r_[np.full(4, 0.25), 0.0],
+        bounds=[(0, None)] * 4 + [(None, None)],
+        options={"ftol": 1e-14, "gtol": 1e-9},
+    )
     weights = np.r_[np.full(4, 0.25), 0.0]
     fit_logistic(features, signs, 2.0, 1e-3, weights)
     assert objective(weights) <= reference.fun + 1e-5

@@ -14,7 +14,9 @@ DATA = pathlib.Path(__file__).parents[4] / "shared" / "data" / "multiview"
 
 @pytest.fixture(scope="module")
 def made():
-    return make_grouped_views(n_groups=2, clusters_per_group=3, cluster_size=15, n_nuisance=1, random_state=1)
+    return make_grouped_views(
+        n_groups=2, clusters_per_group=3, cluster_size=15, n_nuisance=1, random_state=1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def options(**changes):
 def test_finds_clusters_and_their_views(made, bank, classifier):
     model = GroupFeatureClustering(**options(classifier=classifier)).fit(bank)
     assert accuracy(made.labels, model.labels_) > 0.9
-    assert top_view_share(model.kernel_usage_, model.labels_, made.labels, made.view_of_cluster) == 1.0
+    assert (
+        top_view_share(model.kernel_usage_, model.labels_, made.labels, made.view_of_cluster) == 1.0
+    )
     np.testing.assert_allclose(model.kernel_usage_.sum(axis=1), 1.0)
     sizes = np.bincount(model.labels_, minlength=6)
     assert sizes.min() >= 12 and sizes.max() <= 18
@@ -44,17 +48,28 @@ def test_views_and_their_kernels_give_the_same_partition(made, bank):
     assert accuracy(from_views, from_kernels) > 0.95
 
 
-@pytest.mark.parametrize("changes", [dict(), dict(classifier="boosted", n_hypercuts=5), dict(init="random"),
-                                     dict(init="spectral", classifier="boosted", loss="exp", n_hypercuts=5)])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(),
+        dict(classifier="boosted", n_hypercuts=5),
+        dict(init="random"),
+        dict(init="spectral", classifier="boosted", loss="exp", n_hypercuts=5),
+    ],
+)
 @pytest.mark.parametrize("kind", ["views", "kernels"])
 def test_shuffling_rows_changes_nothing_but_the_order(made, bank, changes, kind):
     order = np.random.default_rng(9).permutation(made.labels.size)
     rank = np.argsort(order)
     must, cannot = random_links(made.labels, 1, np.random.default_rng(0))
     given = made.views if kind == "views" else list(bank.kernels)
-    shuffled = [v[order] for v in given] if kind == "views" else [k[np.ix_(order, order)] for k in given]
+    shuffled = (
+        [v[order] for v in given] if kind == "views" else [k[np.ix_(order, order)] for k in given]
+    )
     plain = GroupFeatureClustering(**options(**changes)).fit(given, must, cannot)
-    other = GroupFeatureClustering(**options(**changes)).fit(shuffled, rank[must[::-1]], rank[cannot][:, ::-1])
+    other = GroupFeatureClustering(**options(**changes)).fit(
+        shuffled, rank[must[::-1]], rank[cannot][:, ::-1]
+    )
     np.testing.assert_array_equal(plain.labels_[order], other.labels_)
     assert plain.loss_history_ == other.loss_history_
 
@@ -63,8 +78,15 @@ def test_tied_costs_do_not_leak_the_order():
     """Kernels that say nothing, rows sorted by class: the answer must know nothing of the classes."""
     truth = np.repeat(np.arange(4), 25)
     kernel = np.full((100, 100), 0.5) + 0.5 * np.eye(100)
-    found = [accuracy(truth, GroupFeatureClustering(4, (20, 30), 1, init="random", random_state=seed).fit([kernel]).labels_)
-             for seed in range(4)]
+    found = [
+        accuracy(
+            truth,
+            GroupFeatureClustering(4, (20, 30), 1, init="random", random_state=seed)
+            .fit([kernel])
+            .labels_,
+        )
+        for seed in range(4)
+    ]
     assert np.mean(found) < 0.45
 
 
@@ -73,8 +95,12 @@ def test_links_are_kept(made):
     noisy = KernelBank.from_views([view + 1.5 * rng.normal(size=view.shape) for view in made.views])
     must, cannot = random_links(made.labels, 6, rng)
     for reach in (0.0, 0.9):
-        labels = GroupFeatureClustering(**options(link_reach=reach)).fit(noisy, must, cannot).labels_
-        assert np.all(labels[must[:, 0]] == labels[must[:, 1]]) and np.all(labels[cannot[:, 0]] != labels[cannot[:, 1]])
+        labels = (
+            GroupFeatureClustering(**options(link_reach=reach)).fit(noisy, must, cannot).labels_
+        )
+        assert np.all(labels[must[:, 0]] == labels[must[:, 1]]) and np.all(
+            labels[cannot[:, 0]] != labels[cannot[:, 1]]
+        )
 
 
 def test_links_tell_points_that_they_do_not_touch():
@@ -87,8 +113,14 @@ def test_links_tell_points_that_they_do_not_touch():
     free = np.setdiff1d(np.arange(80), [0, 20, 40, 60])
     scores = {}
     for reach in (0.0, 0.5):
-        found = [GroupFeatureClustering(2, (30, 50), 1, link_reach=reach, n_neighbours=12, random_state=seed)
-                 .fit([view], must, cannot).labels_ for seed in range(3)]
+        found = [
+            GroupFeatureClustering(
+                2, (30, 50), 1, link_reach=reach, n_neighbours=12, random_state=seed
+            )
+            .fit([view], must, cannot)
+            .labels_
+            for seed in range(3)
+        ]
         scores[reach] = np.mean([accuracy(truth[free], labels[free]) for labels in found])
     assert scores[0.5] > 0.9 > scores[0.0] + 0.2
 
@@ -129,15 +161,24 @@ def test_scikit_learn_conventions(bank):
     np.testing.assert_array_equal(model.fit_predict(bank), clone(model).fit(bank).labels_)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    (dict(n_clusters=0), "n_clusters: expected a number"), (dict(n_clusters=90), "n_clusters: expected fewer clusters"),
-    (dict(init="best"), "init: expected one of 'pool'"), (dict(classifier="svm"), "classifier: expected one of"),
-    (dict(init=np.zeros(3, int)), r"init: expected shape \(90,\)"), (dict(loss="exp"), "loss: 'exp' is a loss of the boosted"),
-    (dict(folds=0), "folds: expected a number"), (dict(n_hypercuts=0), "n_hypercuts: expected a number"),
-    (dict(size_bounds=(20, 30)), "sizes: the lower bounds ask for 120"), (dict(size_bounds="any"), "size_bounds: expected one"),
-    (dict(link_reach=1.0), r"link_reach: expected a number in \[0, 1\)"),
-    (dict(n_neighbours=0), "n_neighbours: expected a number"), (dict(learning_rate=2.0), "learning_rate: expected"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(n_clusters=0), "n_clusters: expected a number"),
+        (dict(n_clusters=90), "n_clusters: expected fewer clusters"),
+        (dict(init="best"), "init: expected one of 'pool'"),
+        (dict(classifier="svm"), "classifier: expected one of"),
+        (dict(init=np.zeros(3, int)), r"init: expected shape \(90,\)"),
+        (dict(loss="exp"), "loss: 'exp' is a loss of the boosted"),
+        (dict(folds=0), "folds: expected a number"),
+        (dict(n_hypercuts=0), "n_hypercuts: expected a number"),
+        (dict(size_bounds=(20, 30)), "sizes: the lower bounds ask for 120"),
+        (dict(size_bounds="any"), "size_bounds: expected one"),
+        (dict(link_reach=1.0), r"link_reach: expected a number in \[0, 1\)"),
+        (dict(n_neighbours=0), "n_neighbours: expected a number"),
+        (dict(learning_rate=2.0), "learning_rate: expected"),
+    ],
+)
 def test_bad_parameters_are_named(bank, changes, message):
     with pytest.raises(ValueError, match=message):
         GroupFeatureClustering(**options(**changes)).fit(bank)
@@ -173,22 +214,33 @@ def test_synthetic_promise():
         data = make_grouped_views(random_state=500 + draw)
         model = GroupFeatureClustering(16, (16, 24), n_init=1, random_state=draw).fit(data.views)
         found.append(accuracy(data.labels, model.labels_))
-        top.append(top_view_share(model.kernel_usage_, model.labels_, data.labels, data.view_of_cluster))
+        top.append(
+            top_view_share(model.kernel_usage_, model.labels_, data.labels, data.view_of_cluster)
+        )
     assert np.mean(found) >= 0.97 and min(found) >= 0.90 and min(top) == 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the multi-view sets are not beside the checkout")
-@pytest.mark.parametrize(("load", "file", "promise"), [
-    # mfeat: the mean over twenty subsets is .966, single ones are .940 to .982, so ten of them may fall a little below .96
-    (load_views, "msrcv1.npz", 0.91), (load_views, "mfeat.npz", 0.955), (load_views, "orl.npz", 0.85),
-    (load_kernel_set, "kernelset_yale_faces.npz", 0.60), (load_kernel_set, "kernelset_orl_faces.npz", 0.70)])
+@pytest.mark.parametrize(
+    ("load", "file", "promise"),
+    [
+        # mfeat: the mean over twenty subsets is .966, single ones are .940 to .982, so ten of them may fall a little below .96
+        (load_views, "msrcv1.npz", 0.91),
+        (load_views, "mfeat.npz", 0.955),
+        (load_views, "orl.npz", 0.85),
+        (load_kernel_set, "kernelset_yale_faces.npz", 0.60),
+        (load_kernel_set, "kernelset_orl_faces.npz", 0.70),
+    ],
+)
 def test_real_promises(load, file, promise):
     """Ten starts, each on freshly shuffled rows (mfeat: a fresh subset of 60 per class)."""
     found = []
     for seed in range(10):
         extra = dict(per_class=60) if file == "mfeat.npz" else {}
         data = load(DATA / file, file, np.random.default_rng(seed), **extra)
-        model = GroupFeatureClustering(data.n_clusters, data.sizes, n_init=1, random_state=seed).fit(data.bank)
+        model = GroupFeatureClustering(
+            data.n_clusters, data.sizes, n_init=1, random_state=seed
+        ).fit(data.bank)
         found.append(accuracy(data.truth, model.labels_))
     assert np.mean(found) >= promise

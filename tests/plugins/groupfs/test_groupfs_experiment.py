@@ -19,16 +19,22 @@ def blobs():
     rng = np.random.default_rng(0)
     truth = rng.permutation(np.repeat(np.arange(3), 20))
     centres = np.array([[0, 0], [8, 0], [0, 8]])
-    return KernelBank.from_views([centres[truth] + rng.normal(size=(60, 2)) for _ in range(2)]).kernels, truth
+    return KernelBank.from_views(
+        [centres[truth] + rng.normal(size=(60, 2)) for _ in range(2)]
+    ).kernels, truth
 
 
 def test_rivals_solve_an_easy_set(blobs):
     kernels, truth = blobs
     rng = np.random.default_rng(1)
     mean = baselines.average_kernel(kernels)
-    for labels in (baselines.kernel_kmeans(mean, 3, None, rng), baselines.kernel_kmeans(mean, 3, (15, 25), rng),
-                   baselines.spectral(mean, 3, rng), baselines.affinity_propagation(mean, 3, rng),
-                   baselines.ensemble(kernels, 3, rng)):
+    for labels in (
+        baselines.kernel_kmeans(mean, 3, None, rng),
+        baselines.kernel_kmeans(mean, 3, (15, 25), rng),
+        baselines.spectral(mean, 3, rng),
+        baselines.affinity_propagation(mean, 3, rng),
+        baselines.ensemble(kernels, 3, rng),
+    ):
         assert accuracy(truth, labels) > 0.95
 
 
@@ -47,7 +53,9 @@ def test_links_tell_the_truth():
     truth = np.repeat(np.arange(4), 5)
     must, cannot = random_links(truth, 2, np.random.default_rng(0))
     assert len(must) == len(cannot) == 8
-    assert np.all(truth[must[:, 0]] == truth[must[:, 1]]) and np.all(truth[cannot[:, 0]] != truth[cannot[:, 1]])
+    assert np.all(truth[must[:, 0]] == truth[must[:, 1]]) and np.all(
+        truth[cannot[:, 0]] != truth[cannot[:, 1]]
+    )
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the data folder is not beside the checkout")
@@ -64,6 +72,8 @@ def test_quick_experiment_reports(tmp_path):
     run = gm.Run(name="groupfs", quick=True, out=tmp_path, data=DATA, show_progress=False)
     groupfs(run)
     run.write()
-    assert {"kernel_usage.png", "real.png", "links.png", "result.json"} <= {p.name for p in tmp_path.iterdir()}
+    assert {"kernel_usage.png", "real.png", "links.png", "result.json"} <= {
+        p.name for p in tmp_path.iterdir()
+    }
     assert min(run.values["synthetic/contrast/acc"]) >= 0.9
     assert run.values["synthetic/contrast/right_view"] == [1.0]

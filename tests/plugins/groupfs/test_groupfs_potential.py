@@ -47,10 +47,15 @@ def test_slave_matches_enumeration():
         np.testing.assert_array_equal(theta, kept)
         for m in range(len(block)):
             one = block.take([m])
-            energies = [one.energy(np.array([x]), w)[0] + theta[m, np.arange(block.arity), list(x)].sum()
-                        for x in itertools.product(range(block.max_states), repeat=block.arity)]
+            energies = [
+                one.energy(np.array([x]), w)[0] + theta[m, np.arange(block.arity), list(x)].sum()
+                for x in itertools.product(range(block.max_states), repeat=block.arity)
+            ]
             assert values[m] == pytest.approx(min(energies))
-            direct = one.energy(labels[m][None], w)[0] + theta[m, np.arange(block.arity), labels[m]].sum()
+            direct = (
+                one.energy(labels[m][None], w)[0]
+                + theta[m, np.arange(block.arity), labels[m]].sum()
+            )
             assert direct == pytest.approx(values[m])
 
 
@@ -87,7 +92,9 @@ def test_bad_blocks_are_refused():
 
 
 def test_plugin_is_light():
-    code = ("import sys, gmlearn_groupfs.plugin as p; p.gmlearn_potentials(); p.gmlearn_slave_solvers(); "
-            "p.gmlearn_experiments(); print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])")
+    code = (
+        "import sys, gmlearn_groupfs.plugin as p; p.gmlearn_potentials(); p.gmlearn_slave_solvers(); "
+        "p.gmlearn_experiments(); print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -22,8 +22,16 @@ def pn_potts(rng, states, coarse):
         if rng.random() < 0.3:
             beta[0, 0] = np.inf
         return h.PnPotts(cliques, beta, numbers(rng, m, coarse)), {}
-    return (h.PnPotts(cliques, beta_max=numbers(rng, m, coarse), features=numbers(rng, (m, size, 2), coarse), weight="a",
-                      weight_max="b"), {"a": numbers(rng, (size, 2), coarse), "b": numbers(rng, (), coarse)})
+    return (
+        h.PnPotts(
+            cliques,
+            beta_max=numbers(rng, m, coarse),
+            features=numbers(rng, (m, size, 2), coarse),
+            weight="a",
+            weight_max="b",
+        ),
+        {"a": numbers(rng, (size, 2), coarse), "b": numbers(rng, (), coarse)},
+    )
 
 
 def robust_pn(rng, states, coarse):
@@ -32,9 +40,20 @@ def robust_pn(rng, states, coarse):
     half = np.maximum([len(c) // 2 for c in cliques], 1)
     truncation = half - rng.random(m) * rng.integers(0, half)
     if rng.random() < 0.5:
-        return h.RobustPn(cliques, truncation, numbers(rng, (m, size), coarse), numbers(rng, m, coarse)), {}
-    return (h.RobustPn(cliques, truncation, beta_max=numbers(rng, m, coarse), features=numbers(rng, (m, 2), coarse), weight="a",
-                       weight_max="b"), {"a": numbers(rng, (size, 2), coarse), "b": numbers(rng, (), coarse)})
+        return h.RobustPn(
+            cliques, truncation, numbers(rng, (m, size), coarse), numbers(rng, m, coarse)
+        ), {}
+    return (
+        h.RobustPn(
+            cliques,
+            truncation,
+            beta_max=numbers(rng, m, coarse),
+            features=numbers(rng, (m, 2), coarse),
+            weight="a",
+            weight_max="b",
+        ),
+        {"a": numbers(rng, (size, 2), coarse), "b": numbers(rng, (), coarse)},
+    )
 
 
 def pattern(rng, states, coarse):
@@ -48,8 +67,17 @@ def pattern(rng, states, coarse):
         if rng.random() < 0.3:
             psi[0, 0] = np.inf
         return h.Pattern(variables, patterns, psi, numbers(rng, m, coarse)), {}
-    return (h.Pattern(variables, patterns, psi_max=numbers(rng, m, coarse), features=numbers(rng, (m, p, 2), coarse), weight="a",
-                      weight_max="b"), {"a": numbers(rng, (p, 2), coarse), "b": numbers(rng, (), coarse)})
+    return (
+        h.Pattern(
+            variables,
+            patterns,
+            psi_max=numbers(rng, m, coarse),
+            features=numbers(rng, (m, p, 2), coarse),
+            weight="a",
+            weight_max="b",
+        ),
+        {"a": numbers(rng, (p, 2), coarse), "b": numbers(rng, (), coarse)},
+    )
 
 
 def cardinality(rng, states, coarse):
@@ -60,11 +88,16 @@ def cardinality(rng, states, coarse):
         costs = [numbers(rng, len(c) + 1, coarse) for c in cliques]
         costs[0][rng.integers(len(costs[0]))] = np.inf
         return h.Cardinality(cliques, costs, label=label), {}
-    return (h.Cardinality(cliques, weight="f", label=label), {"f": numbers(rng, max(map(len, cliques)) + 1, coarse)})
+    return (
+        h.Cardinality(cliques, weight="f", label=label),
+        {"f": numbers(rng, max(map(len, cliques)) + 1, coarse)},
+    )
 
 
 def exactly_one(rng, states, coarse):
-    return h.ExactlyOne(some_cliques(rng, len(states), 4), label=int(rng.integers(states.min()))), {}
+    return h.ExactlyOne(
+        some_cliques(rng, len(states), 4), label=int(rng.integers(states.min()))
+    ), {}
 
 
 def at_most_k(rng, states, coarse):
@@ -73,10 +106,15 @@ def at_most_k(rng, states, coarse):
 
 def implication(rng, states, coarse):
     pairs = np.stack([rng.choice(len(states), 2, replace=False) for _ in range(4)])
-    labels = {"premise": rng.integers(0, states[pairs[:, 0]]), "conclusion": rng.integers(0, states[pairs[:, 1]])}
+    labels = {
+        "premise": rng.integers(0, states[pairs[:, 0]]),
+        "conclusion": rng.integers(0, states[pairs[:, 1]]),
+    }
     if rng.random() < 0.5:
         return h.Implication(pairs, **labels), {}
-    return h.Implication(pairs, **labels, cost=numbers(rng, 4, coarse), weight="i"), {"i": numbers(rng, (), coarse)}
+    return h.Implication(pairs, **labels, cost=numbers(rng, 4, coarse), weight="i"), {
+        "i": numbers(rng, (), coarse)
+    }
 
 
 def label_cost(rng, states, coarse):
@@ -86,20 +124,30 @@ def label_cost(rng, states, coarse):
         costs = np.abs(numbers(rng, (m, size), coarse))
         costs[0, 0] = np.inf if rng.random() < 0.5 else -1.0
         return h.LabelCost(cliques, costs), {}
-    return h.LabelCost(cliques, numbers(rng, (m, size), coarse), weight="l"), {"l": numbers(rng, size, coarse)}
+    return h.LabelCost(cliques, numbers(rng, (m, size), coarse), weight="l"), {
+        "l": numbers(rng, size, coarse)
+    }
 
 
 #: kind -> (builder, slave solver)
-KINDS = {"pn_potts": (pn_potts, h.PnPottsSlave()), "robust_pn": (robust_pn, h.RobustPnSlave()),
-         "pattern": (pattern, h.PatternSlave()), "cardinality": (cardinality, h.CardinalitySlave()),
-         "exactly_one": (exactly_one, h.CardinalitySlave()), "at_most_k": (at_most_k, h.CardinalitySlave()),
-         "implication": (implication, h.ImplicationSlave()), "label_cost": (label_cost, h.LabelCostSlave())}
+KINDS = {
+    "pn_potts": (pn_potts, h.PnPottsSlave()),
+    "robust_pn": (robust_pn, h.RobustPnSlave()),
+    "pattern": (pattern, h.PatternSlave()),
+    "cardinality": (cardinality, h.CardinalitySlave()),
+    "exactly_one": (exactly_one, h.CardinalitySlave()),
+    "at_most_k": (at_most_k, h.CardinalitySlave()),
+    "implication": (implication, h.ImplicationSlave()),
+    "label_cost": (label_cost, h.LabelCostSlave()),
+}
 
 
 def random_case(kind, rng):
     """A bound block, weights, flat dual costs (D,) with some ties, zeros and infs, and the solver of the kind."""
     coarse = rng.random() < 0.5
-    states = np.full(7, int(rng.integers(2, 4))) if rng.random() < 0.5 else rng.integers(2, 4, size=7)
+    states = (
+        np.full(7, int(rng.integers(2, 4))) if rng.random() < 0.5 else rng.integers(2, 4, size=7)
+    )
     build, solver = KINDS[kind]
     block, w = build(rng, states, coarse)
     block = block.bind(states)
@@ -121,7 +169,7 @@ def clique_totals(block, w, theta):
         for place, member in enumerate(range(block.indptr[m], block.indptr[m + 1])):
             shape = [1] * table.ndim
             shape[place] = -1
-            table = table + theta[ptr[member]:ptr[member + 1]].reshape(shape)
+            table = table + theta[ptr[member] : ptr[member + 1]].reshape(shape)
         yield table
 
 

@@ -21,9 +21,13 @@ def test_every_potential_and_solver_is_registered():
 
 def test_the_plugin_module_is_light():
     heavy = "numba sklearn matplotlib cvxpy"
-    code = ("import sys, gmlearn_highorder.plugin as p; p.gmlearn_slave_solvers(); "
-            f"print([m for m in '{heavy}'.split() if m in sys.modules])")
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys, gmlearn_highorder.plugin as p; p.gmlearn_slave_solvers(); "
+        f"print([m for m in '{heavy}'.split() if m in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert out.strip() == "[]"
 
 
@@ -31,12 +35,21 @@ def test_the_plugin_module_is_light():
 def test_auto_chooses_the_special_solver(kind):
     """A model with larger cliques is decomposed with our solver, and enumeration is never cheaper."""
     cliques = np.array([[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8]])
-    extra = {"pn_potts": {"beta": 0.0}, "robust_pn": {"beta": -1.0, "truncation": 2}, "cardinality": {"costs": np.arange(7.0)},
-             "pattern": {"patterns": [[0] * 6, [1] * 6], "psi": -1.0}, "label_cost": {"costs": 1.0}}.get(kind, {})
-    where = {"pattern": {"variables": cliques}, "implication": {"pairs": cliques[:, :2]}}.get(kind, {"cliques": cliques})
+    extra = {
+        "pn_potts": {"beta": 0.0},
+        "robust_pn": {"beta": -1.0, "truncation": 2},
+        "cardinality": {"costs": np.arange(7.0)},
+        "pattern": {"patterns": [[0] * 6, [1] * 6], "psi": -1.0},
+        "label_cost": {"costs": 1.0},
+    }.get(kind, {})
+    where = {"pattern": {"variables": cliques}, "implication": {"pairs": cliques[:, :2]}}.get(
+        kind, {"cliques": cliques}
+    )
     crf = gm.CRF(9, 3)
     block = crf.add(kind, **where, **extra)
-    enumeration = next(e.obj for e in gm.plugins() if e.kind == "slave solver" and e.name == "enumeration")
+    enumeration = next(
+        e.obj for e in gm.plugins() if e.kind == "slave solver" and e.name == "enumeration"
+    )
     solver = KINDS[kind][1]
     assert solver.cost(block) < enumeration.cost(block)
     groups = gm.decompose(crf, "per-clique").groups
@@ -78,18 +91,27 @@ def test_robust_pn_with_truncation_one_is_pn_potts():
     for power in ("minimise", "min_marginals"):
         a = getattr(h.PnPottsSlave(), power)(plain, theta, h.PnPottsSlave().prepare(plain, {}))
         b = getattr(h.RobustPnSlave(), power)(robust, theta, h.RobustPnSlave().prepare(robust, {}))
-        np.testing.assert_allclose(a[-1] if power == "minimise" else a, b[-1] if power == "minimise" else b)
+        np.testing.assert_allclose(
+            a[-1] if power == "minimise" else a, b[-1] if power == "minimise" else b
+        )
 
 
 def large_block(kind, rng, sizes, states=4):
     """Cliques of hundreds of variables, no table in sight."""
     cliques = np.split(rng.permutation(int(sizes.sum())), np.cumsum(sizes)[:-1])
     m = len(sizes)
-    blocks = {"pn_potts": lambda: h.PnPotts(cliques, numbers(rng, (m, states), False) * 20),
-              "robust_pn": lambda: h.RobustPn(cliques, 0.2 * sizes, numbers(rng, (m, states), False) * 20),
-              "cardinality": lambda: h.Cardinality(cliques, [numbers(rng, s + 1, False) * 5 for s in sizes]),
-              "exactly_one": lambda: h.ExactlyOne(cliques), "at_most_k": lambda: h.AtMost(cliques, sizes // 10),
-              "label_cost": lambda: h.LabelCost(cliques, rng.random(states) * 30)}
+    blocks = {
+        "pn_potts": lambda: h.PnPotts(cliques, numbers(rng, (m, states), False) * 20),
+        "robust_pn": lambda: h.RobustPn(
+            cliques, 0.2 * sizes, numbers(rng, (m, states), False) * 20
+        ),
+        "cardinality": lambda: h.Cardinality(
+            cliques, [numbers(rng, s + 1, False) * 5 for s in sizes]
+        ),
+        "exactly_one": lambda: h.ExactlyOne(cliques),
+        "at_most_k": lambda: h.AtMost(cliques, sizes // 10),
+        "label_cost": lambda: h.LabelCost(cliques, rng.random(states) * 30),
+    }
     return blocks[kind]().bind(np.full(int(sizes.sum()), states))
 
 
@@ -133,9 +155,14 @@ def test_patterns_of_hundreds_of_variables():
     assert value[0] == pytest.approx((listed[0] - 500.0).min())
     assert value[1] == pytest.approx(listed[1, 5] - 5.0) and (labels[1] == patterns[5]).all()
     two = np.sort(theta[2], axis=1)
-    assert value[2] == pytest.approx(listed[2, 5] + (two[:, 1] - two[:, 0]).min()) and (labels[2] != patterns[5]).sum() == 1
+    assert (
+        value[2] == pytest.approx(listed[2, 5] + (two[:, 1] - two[:, 0]).min())
+        and (labels[2] != patterns[5]).sum() == 1
+    )
     marginals = solver.min_marginals(block, theta, solver.prepare(block, {}))
-    np.testing.assert_allclose(marginals.min(axis=2), np.repeat(value[:, None], k, axis=1), atol=1e-9)
+    np.testing.assert_allclose(
+        marginals.min(axis=2), np.repeat(value[:, None], k, axis=1), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", ["pn_potts", "cardinality", "exactly_one", "at_most_k"])
@@ -152,29 +179,71 @@ def test_soft_minima_of_large_cliques(kind):
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, atol=1e-9)
     move = rng.normal(size=theta.shape)
     up, down = (solver.log_partition(block, theta + s * 1e-5 * move, w, 1.0)[0] for s in (1, -1))
-    slope = np.add.reduceat((solver.log_partition(block, theta, w, 1.0)[1] * move).sum(axis=1), block.indptr[:-1])
+    slope = np.add.reduceat(
+        (solver.log_partition(block, theta, w, 1.0)[1] * move).sum(axis=1), block.indptr[:-1]
+    )
     np.testing.assert_allclose((up - down) / 2e-5, slope, atol=1e-4)
 
 
 BAD = [
     (h.PnPotts, {"cliques": [[0, 1]]}, "give either `beta`"),
     (h.PnPotts, {"cliques": [[0, 1]], "beta": 0.0, "weight": "w"}, "not both"),
-    (h.PnPotts, {"cliques": [[0, 1]], "beta": [[1, 2], [3, 4]]}, r"PnPotts.beta: expected .* 1 rows"),
-    (h.PnPotts, {"cliques": [[0, 1]], "beta": 0.0, "features": [[1.0]]}, "PnPotts.features: need the name"),
-    (h.PnPotts, {"cliques": [[0, 1]], "weight": "w", "features": [[1.0], [2.0]]}, "one row per clique"),
+    (
+        h.PnPotts,
+        {"cliques": [[0, 1]], "beta": [[1, 2], [3, 4]]},
+        r"PnPotts.beta: expected .* 1 rows",
+    ),
+    (
+        h.PnPotts,
+        {"cliques": [[0, 1]], "beta": 0.0, "features": [[1.0]]},
+        "PnPotts.features: need the name",
+    ),
+    (
+        h.PnPotts,
+        {"cliques": [[0, 1]], "weight": "w", "features": [[1.0], [2.0]]},
+        "one row per clique",
+    ),
     (h.PnPotts, {"cliques": [[0, 1]], "weight": "w", "weight_max": "w"}, "same segment 'w'"),
     (h.PnPotts, {"cliques": [[0, 1]], "beta": np.nan}, "PnPotts.beta: contains NaN"),
-    (h.PnPotts, {"cliques": [[0, 1]], "beta": 0.0, "beta_max": [1.0, 2.0]}, "PnPotts.beta_max: expected shape"),
-    (h.RobustPn, {"cliques": [[0, 1, 2]], "truncation": 1.5, "beta": 0.0}, "RobustPn.truncation: expected 0 < Q"),
+    (
+        h.PnPotts,
+        {"cliques": [[0, 1]], "beta": 0.0, "beta_max": [1.0, 2.0]},
+        "PnPotts.beta_max: expected shape",
+    ),
+    (
+        h.RobustPn,
+        {"cliques": [[0, 1, 2]], "truncation": 1.5, "beta": 0.0},
+        "RobustPn.truncation: expected 0 < Q",
+    ),
     (h.RobustPn, {"cliques": [[0, 1, 2]], "truncation": 0, "beta": 0.0}, "got 0 for clique 0"),
     (h.Pattern, {"variables": [[0, 1]], "patterns": [[0, 1], [0, 1]], "psi": 0.0}, "listed twice"),
-    (h.Pattern, {"variables": [[0, 1]], "patterns": [[0, 1, 1]], "psi": 0.0}, "Pattern.patterns: expected shape"),
-    (h.Pattern, {"variables": [[0, 1]], "patterns": np.zeros((0, 2), int), "psi": 0.0}, "at least one pattern"),
+    (
+        h.Pattern,
+        {"variables": [[0, 1]], "patterns": [[0, 1, 1]], "psi": 0.0},
+        "Pattern.patterns: expected shape",
+    ),
+    (
+        h.Pattern,
+        {"variables": [[0, 1]], "patterns": np.zeros((0, 2), int), "psi": 0.0},
+        "at least one pattern",
+    ),
     (h.Cardinality, {"cliques": [[0, 1]]}, "give either `costs`"),
     (h.Cardinality, {"cliques": [[0, 1]], "costs": [0.0, 1.0]}, "one entry for each count"),
-    (h.Cardinality, {"cliques": [[0, 1], [0]], "costs": [[0.0, 1.0], [0.0, 1.0]]}, "one entry for each count"),
-    (h.Cardinality, {"cliques": [[0, 1]], "costs": [0.0, 1, 2], "label": -1}, "Cardinality.label: expected whole numbers"),
-    (h.AtMost, {"cliques": [[0, 1]], "number": -2}, "AtMost.number: expected whole numbers >= 0, got -2"),
+    (
+        h.Cardinality,
+        {"cliques": [[0, 1], [0]], "costs": [[0.0, 1.0], [0.0, 1.0]]},
+        "one entry for each count",
+    ),
+    (
+        h.Cardinality,
+        {"cliques": [[0, 1]], "costs": [0.0, 1, 2], "label": -1},
+        "Cardinality.label: expected whole numbers",
+    ),
+    (
+        h.AtMost,
+        {"cliques": [[0, 1]], "number": -2},
+        "AtMost.number: expected whole numbers >= 0, got -2",
+    ),
     (h.AtMost, {"cliques": [[0, 1]], "number": 0.5}, "AtMost.number: expected whole numbers"),
     (h.Implication, {"pairs": [[0, 1, 2]]}, "Implication.pairs: expected shape"),
     (h.Implication, {"pairs": [[0, 1]], "weight": "w"}, "Implication.cost: contains inf"),
@@ -191,9 +260,17 @@ def test_bad_arguments_are_named(make, arguments, message):
 
 BAD_IN_MODEL = [
     (h.PnPotts, {"cliques": [[0, 1]], "beta": [1.0, 2.0]}, "expected costs of 3 options, got 2"),
-    (h.PnPotts, {"cliques": [[0, 1]], "weight": "w", "features": np.ones((1, 2, 4))}, r"expected features of shape \(M, 3, F\)"),
+    (
+        h.PnPotts,
+        {"cliques": [[0, 1]], "weight": "w", "features": np.ones((1, 2, 4))},
+        r"expected features of shape \(M, 3, F\)",
+    ),
     (h.PnPotts, {"cliques": [[0, 0]], "beta": 0.0}, "names a variable twice"),
-    (h.Pattern, {"variables": [[0, 1]], "patterns": [[0, 3]], "psi": 0.0}, "pattern 0 has label 3 in place 1"),
+    (
+        h.Pattern,
+        {"variables": [[0, 1]], "patterns": [[0, 3]], "psi": 0.0},
+        "pattern 0 has label 3 in place 1",
+    ),
     (h.Cardinality, {"cliques": [[0, 1]], "costs": np.zeros(3), "label": 3}, "counted label 3"),
     (h.Implication, {"pairs": [[0, 1]], "premise": 3}, "premise 3 of pair 0"),
     (h.Implication, {"pairs": [[0, 1]], "conclusion": 5}, "conclusion 5 of pair 0"),

@@ -15,7 +15,14 @@ ensure_registered()
 def linear_programme_bound(crf):
     """min over the local polytope: label indicators, a distribution for every clique, and their consistency."""
     cost, rows, n = [crf.unary], [], crf.n_coords
-    equal = [sp.csr_matrix((np.ones(crf.n_coords), (np.repeat(np.arange(crf.n_vars), crf.n_states), np.arange(crf.n_coords))))]
+    equal = [
+        sp.csr_matrix(
+            (
+                np.ones(crf.n_coords),
+                (np.repeat(np.arange(crf.n_vars), crf.n_states), np.arange(crf.n_coords)),
+            )
+        )
+    ]
     right = [np.ones(crf.n_vars)]
     for block in crf.blocks:
         for m in range(len(block)):
@@ -27,16 +34,24 @@ def linear_programme_bound(crf):
             for place, v in enumerate(one.members):
                 for l in range(table.shape[place]):
                     hit = columns[x[place] == l]
-                    rows.append((np.append(hit, crf.offsets[v] + l), np.append(np.ones(len(hit)), -1.0)))
+                    rows.append(
+                        (np.append(hit, crf.offsets[v] + l), np.append(np.ones(len(hit)), -1.0))
+                    )
             n += table.size
     index = np.repeat(np.arange(len(rows)), [len(c) for c, _ in rows])
-    consistent = sp.csr_matrix((np.concatenate([v for _, v in rows]), (index, np.concatenate([c for c, _ in rows]))),
-                               shape=(len(rows), n))
+    consistent = sp.csr_matrix(
+        (np.concatenate([v for _, v in rows]), (index, np.concatenate([c for c, _ in rows]))),
+        shape=(len(rows), n),
+    )
     equal[0].resize(crf.n_vars, n)
     cost = np.concatenate(cost)
     possible = np.isfinite(cost)  # a forbidden state is left out
-    result = linprog(cost[possible], A_eq=sp.vstack([equal[0], consistent]).tocsc()[:, possible],
-                     b_eq=np.concatenate([*right, np.zeros(len(rows))]), method="highs")
+    result = linprog(
+        cost[possible],
+        A_eq=sp.vstack([equal[0], consistent]).tocsc()[:, possible],
+        b_eq=np.concatenate([*right, np.zeros(len(rows))]),
+        method="highs",
+    )
     assert result.status == 0, result.message
     return result.fun
 
@@ -50,7 +65,9 @@ def pn_model(rng):
 def pattern_model(rng):
     crf = gm.CRF(9, 3).add_unary(0.3 * rng.normal(size=(9, 3)))
     patterns = np.unique(rng.integers(0, 3, size=(12, 4)), axis=0)
-    crf.add(h.Pattern(gm.grid_cliques(3, 3, 2, 2), patterns, rng.normal(size=(4, len(patterns))), 0.5))
+    crf.add(
+        h.Pattern(gm.grid_cliques(3, 3, 2, 2), patterns, rng.normal(size=(4, len(patterns))), 0.5)
+    )
     return crf
 
 
@@ -62,7 +79,12 @@ def robust_model(rng):
 
 def count_model(rng):
     crf = gm.CRF(8, 2).add_unary(rng.normal(size=(8, 2)))
-    crf.add(h.Cardinality([[0, 1, 2, 3, 4], [3, 4, 5, 6], [6, 7, 0, 1]], [2 * rng.normal(size=n) for n in (6, 5, 5)]))
+    crf.add(
+        h.Cardinality(
+            [[0, 1, 2, 3, 4], [3, 4, 5, 6], [6, 7, 0, 1]],
+            [2 * rng.normal(size=n) for n in (6, 5, 5)],
+        )
+    )
     crf.add(h.AtMost([[1, 2, 5], [0, 6, 7]], 1))
     return crf
 
@@ -74,7 +96,9 @@ def label_cost_model(rng):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("model", [pn_model, pattern_model, robust_model, count_model, label_cost_model])
+@pytest.mark.parametrize(
+    "model", [pn_model, pattern_model, robust_model, count_model, label_cost_model]
+)
 def test_dual_bound_equals_the_linear_programme(model, seed):
     crf = model(np.random.default_rng(seed))
     result = gm.solve(crf, solver="bcfw", decomposition="per-clique", max_iter=2000, tol=1e-7)
@@ -83,7 +107,9 @@ def test_dual_bound_equals_the_linear_programme(model, seed):
     np.testing.assert_allclose(result.bound, bound, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", [pn_model, pattern_model, robust_model, count_model, label_cost_model])
+@pytest.mark.parametrize(
+    "model", [pn_model, pattern_model, robust_model, count_model, label_cost_model]
+)
 def test_explicit_tables_are_the_same_model(model):
     """The block and its written-out tables have the same minimum."""
     crf = model(np.random.default_rng(10))
@@ -93,7 +119,9 @@ def test_explicit_tables_are_the_same_model(model):
             one = block.take(np.array([m]))
             tables.add(gm.Table(one.members[None, :], one.table({})))
     x = gm.solve(tables, solver="brute-force").labels
-    np.testing.assert_allclose(gm.solve(tables, solver="brute-force").energy, gm.solve(crf, solver="brute-force").energy)
+    np.testing.assert_allclose(
+        gm.solve(tables, solver="brute-force").energy, gm.solve(crf, solver="brute-force").energy
+    )
     np.testing.assert_allclose(crf.energy(x), tables.energy(x))
 
 
@@ -116,7 +144,9 @@ def test_solvers_on_models_of_all_kinds(solver):
         crf.add("pn_potts", cliques=cliques, beta=rng.normal(size=(3, 3)), beta_max=0.3)
         crf.add("robust_pn", cliques=cliques[1:], truncation=2, beta=rng.normal(size=(2, 3)))
         crf.add("cardinality", cliques=cliques, costs=rng.normal(size=(3, 6)), label=2)
-        crf.add("pattern", variables=[[0, 1, 2], [3, 4, 5]], patterns=[[0, 1, 2], [1, 1, 0]], psi=-1.0)
+        crf.add(
+            "pattern", variables=[[0, 1, 2], [3, 4, 5]], patterns=[[0, 1, 2], [1, 1, 0]], psi=-1.0
+        )
         crf.add("label_cost", cliques=[np.arange(8)], costs=0.5)
         crf.add("at_most_k", cliques=[[0, 2, 4, 6]], number=2)
         crf.add("exactly_one", cliques=[[1, 3, 5, 7]], label=0)

@@ -13,11 +13,16 @@ def symmetric_block(kind, rng):
     clique, beta = [np.arange(SIZE)], 15 * numbers(rng, LABELS, False)
     costs = 4 * numbers(rng, SIZE + 1, False)
     costs[rng.random(SIZE + 1) < 0.2] = np.inf
-    blocks = {"pn_potts": lambda: h.PnPotts(clique, 2 * beta, 3.0),
-              "robust_pn": lambda: h.RobustPn(clique, float(rng.uniform(1, 22)), beta, float(rng.normal())),
-              "cardinality": lambda: h.Cardinality(clique, costs, label=int(rng.integers(LABELS))),
-              "exactly_one": lambda: h.ExactlyOne(clique), "at_most_k": lambda: h.AtMost(clique, int(rng.integers(SIZE))),
-              "label_cost": lambda: h.LabelCost(clique, beta if rng.random() < 0.5 else np.abs(beta))}
+    blocks = {
+        "pn_potts": lambda: h.PnPotts(clique, 2 * beta, 3.0),
+        "robust_pn": lambda: h.RobustPn(
+            clique, float(rng.uniform(1, 22)), beta, float(rng.normal())
+        ),
+        "cardinality": lambda: h.Cardinality(clique, costs, label=int(rng.integers(LABELS))),
+        "exactly_one": lambda: h.ExactlyOne(clique),
+        "at_most_k": lambda: h.AtMost(clique, int(rng.integers(SIZE))),
+        "label_cost": lambda: h.LabelCost(clique, beta if rng.random() < 0.5 else np.abs(beta)),
+    }
     return blocks[kind]().bind(np.full(SIZE, LABELS))
 
 
@@ -42,7 +47,9 @@ def minimum(block, theta):
     return (energy + best[tuple(counts.T)]).min()
 
 
-@pytest.mark.parametrize("kind", ["pn_potts", "robust_pn", "cardinality", "exactly_one", "at_most_k", "label_cost"])
+@pytest.mark.parametrize(
+    "kind", ["pn_potts", "robust_pn", "cardinality", "exactly_one", "at_most_k", "label_cost"]
+)
 def test_large_cliques_against_counts(kind):
     solver = KINDS[kind][1]
     for seed in range(8):
@@ -53,7 +60,9 @@ def test_large_cliques_against_counts(kind):
             theta[rng.random(theta.shape) < 0.1] = np.inf
             theta[:, 0] = np.where(np.isinf(theta).all(axis=1), 0.0, theta[:, 0])
         prepared = solver.prepare(block, {})
-        np.testing.assert_allclose(solver.minimise(block, theta, prepared)[1][0], minimum(block, theta), atol=1e-9)
+        np.testing.assert_allclose(
+            solver.minimise(block, theta, prepared)[1][0], minimum(block, theta), atol=1e-9
+        )
         marginals = solver.min_marginals(block, theta, prepared)
         for i, l in zip(rng.integers(SIZE, size=3), rng.integers(LABELS, size=3)):
             fixed = theta.copy()

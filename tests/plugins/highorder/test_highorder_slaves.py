@@ -52,7 +52,11 @@ def test_min_marginals_of_one_member_of_each_pn_clique():
         padded, prepared = group.shaped(theta), group.prepare(w)
         member = np.random.default_rng(8).integers(0, np.diff(block.indptr))
         found = solver.member_marginals(block, padded, prepared, member)
-        np.testing.assert_allclose(found, solver.min_marginals(block, padded, prepared)[block.indptr[:-1] + member], atol=1e-12)
+        np.testing.assert_allclose(
+            found,
+            solver.min_marginals(block, padded, prepared)[block.indptr[:-1] + member],
+            atol=1e-12,
+        )
 
 
 def test_pn_potts_with_betas_above_beta_max():
@@ -63,7 +67,9 @@ def test_pn_potts_with_betas_above_beta_max():
         k, size = int(rng.integers(1, 5)), int(rng.integers(2, 5))
         theta = numbers(rng, (k, size), coarse=seed % 2 == 0)
         theta[:, rng.integers(size)] -= 2.0
-        block = PnPotts([np.arange(k)], rng.uniform(0.0, 3.0, size=size), -1.0).bind(np.full(k, size))
+        block = PnPotts([np.arange(k)], rng.uniform(0.0, 3.0, size=size), -1.0).bind(
+            np.full(k, size)
+        )
         group = gm.CliqueGroup(block, KINDS["pn_potts"][1], np.arange(k + 1) * size)
         result = group.solve(theta.ravel(), group.prepare({}))
         truth = next(clique_totals(block, {}, theta.ravel()))
@@ -79,14 +85,18 @@ def test_clique_features_are_those_of_single_cliques(kind):
     """Slave by slave, and summed: the two ways in which training reads features."""
     for block, *_ in cases(kind, 60):
         x = np.random.default_rng(7).integers(0, block.member_states)
-        each, total = block.clique_features(block.shape_members(x)), block.features(block.shape_members(x))
+        each, total = (
+            block.clique_features(block.shape_members(x)),
+            block.features(block.shape_members(x)),
+        )
         assert each is not None and {n: v.shape for n, v in each.items()} == {
-            n: (len(block), *shape) for n, shape in block.segments().items()}
+            n: (len(block), *shape) for n, shape in block.segments().items()
+        }
         for name, value in each.items():
             np.testing.assert_allclose(value.sum(axis=0), total[name], atol=1e-12)
             for m in range(len(block)):
                 part = block.take(np.array([m]))
-                one = part.features(part.shape_members(x[block.indptr[m]:block.indptr[m + 1]]))
+                one = part.features(part.shape_members(x[block.indptr[m] : block.indptr[m + 1]]))
                 np.testing.assert_allclose(value[m], one[name], atol=1e-12)
 
 
@@ -95,16 +105,23 @@ def test_clique_features_are_those_of_single_cliques(kind):
 def test_log_partition_equals_enumeration(kind, temperature):
     for block, w, theta, group in cases(kind, 120):
         found = group.log_partition(theta, group.prepare(w), temperature)
-        marginals, expected = [], {name: np.zeros(shape) for name, shape in block.segments().items()}
+        marginals, expected = (
+            [],
+            {name: np.zeros(shape) for name, shape in block.segments().items()},
+        )
         for m, t in enumerate(clique_totals(block, w, theta)):
             assert np.isinf(found.value[m]) == np.isinf(t.min())
             if np.isinf(t.min()):
                 marginals += [np.full(s, np.nan) for s in t.shape]
                 continue
             p = np.exp(-(t - t.min()) / temperature)
-            np.testing.assert_allclose(found.value[m], t.min() - temperature * np.log(p.sum()), atol=1e-9)
+            np.testing.assert_allclose(
+                found.value[m], t.min() - temperature * np.log(p.sum()), atol=1e-9
+            )
             p /= p.sum()
-            marginals += [p.sum(axis=tuple(a for a in range(t.ndim) if a != i)) for i in range(t.ndim)]
+            marginals += [
+                p.sum(axis=tuple(a for a in range(t.ndim) if a != i)) for i in range(t.ndim)
+            ]
             x = np.indices(t.shape).reshape(t.ndim, -1).T
             part = block.take(np.full(len(x), m))
             for name, value in part.features(part.shape_members(x.ravel()), p.ravel()).items():
@@ -128,8 +145,12 @@ def test_batch_equals_one_by_one(kind):
             mine = group.owner == m
             one = part.solve(theta[mine], part.prepare(w))
             np.testing.assert_array_equal(one.ind, whole.ind[mine])
-            np.testing.assert_allclose(one.value, whole.value[[m]], atol=1e-13)  # w . z may round by batch size
-            np.testing.assert_allclose(part.min_marginals(theta[mine], part.prepare(w)), marginals[mine], atol=1e-12)
+            np.testing.assert_allclose(
+                one.value, whole.value[[m]], atol=1e-13
+            )  # w . z may round by batch size
+            np.testing.assert_allclose(
+                part.min_marginals(theta[mine], part.prepare(w)), marginals[mine], atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -151,11 +172,19 @@ def test_indicators_and_features_are_supergradients(kind):
         move = rng.normal(size=theta.shape)
         slope = np.bincount(group.owner, result.ind * move, group.n)
         possible = np.isfinite(result.value)
-        assert (group.solve(theta + move, group.prepare(w)).value <= result.value + slope + 1e-9)[possible].all()
+        assert (group.solve(theta + move, group.prepare(w)).value <= result.value + slope + 1e-9)[
+            possible
+        ].all()
         other = {name: rng.normal(size=shape) for name, shape in block.segments().items()}
         if other and possible.all():
-            rise = sum(float(np.sum(g * (other[name] - w[name]))) for name, g in group.features(result).items())
-            assert group.solve(theta, group.prepare(other)).value.sum() <= result.value.sum() + rise + 1e-9
+            rise = sum(
+                float(np.sum(g * (other[name] - w[name])))
+                for name, g in group.features(result).items()
+            )
+            assert (
+                group.solve(theta, group.prepare(other)).value.sum()
+                <= result.value.sum() + rise + 1e-9
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -172,16 +201,28 @@ def test_energy_is_linear_in_the_weights(kind):
         weight = rng.random(len(block))
         weighted = block.features(x, weight)
         for n in w:
-            single = [block.take(np.array([m])).features(group.block.take(np.array([m])).shape_members(
-                x.ravel()[block.indptr[m]:block.indptr[m + 1]]))[n] for m in range(len(block))]
-            np.testing.assert_allclose(weighted[n], sum(weight[m] * single[m] for m in range(len(block))), atol=1e-9)
+            single = [
+                block.take(np.array([m])).features(
+                    group.block.take(np.array([m])).shape_members(
+                        x.ravel()[block.indptr[m] : block.indptr[m + 1]]
+                    )
+                )[n]
+                for m in range(len(block))
+            ]
+            np.testing.assert_allclose(
+                weighted[n], sum(weight[m] * single[m] for m in range(len(block))), atol=1e-9
+            )
 
 
-@pytest.mark.parametrize("solver", sorted({s.name: s for _, s in KINDS.values()}.items()), ids=lambda item: item[0])
+@pytest.mark.parametrize(
+    "solver", sorted({s.name: s for _, s in KINDS.values()}.items()), ids=lambda item: item[0]
+)
 def test_examples_for_the_conformance_kit(solver):
     """What the kit will see is accepted by the solver and by enumeration, and both agree."""
     ensure_registered()
-    enumeration = next(e.obj for e in gm.plugins() if e.kind == "slave solver" and e.name == "enumeration")
+    enumeration = next(
+        e.obj for e in gm.plugins() if e.kind == "slave solver" and e.name == "enumeration"
+    )
     rng = np.random.default_rng(9)
     examples = solver[1].examples(rng)
     assert examples
@@ -189,5 +230,9 @@ def test_examples_for_the_conformance_kit(solver):
         assert solver[1].refuses(block) is None and enumeration.refuses(block) is None
         assert {n: np.shape(v) for n, v in w.items()} == block.segments()
         theta = rng.normal(size=int(block.member_states.sum()))
-        ours, spec = (gm.CliqueGroup(block, s, np.arange(100) * 10) for s in (solver[1], enumeration))
-        np.testing.assert_allclose(ours.solve(theta, ours.prepare(w)).value, spec.solve(theta, spec.prepare(w)).value)
+        ours, spec = (
+            gm.CliqueGroup(block, s, np.arange(100) * 10) for s in (solver[1], enumeration)
+        )
+        np.testing.assert_allclose(
+            ours.solve(theta, ours.prepare(w)).value, spec.solve(theta, spec.prepare(w)).value
+        )

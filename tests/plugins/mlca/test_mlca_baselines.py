@@ -14,9 +14,13 @@ def test_scatters_equal_the_sums_over_pairs():
     same = (y[:, None] == y) & ~np.eye(25, dtype=bool)
     different = y[:, None] != y
     similar, dissimilar = pair_scatters(X, y, ridge=0.0)
-    np.testing.assert_allclose(similar, np.einsum("ija,ijb->ab", differences, differences * same[..., None]) / same.sum())
-    np.testing.assert_allclose(dissimilar,
-                               np.einsum("ija,ijb->ab", differences, differences * different[..., None]) / different.sum())
+    np.testing.assert_allclose(
+        similar, np.einsum("ija,ijb->ab", differences, differences * same[..., None]) / same.sum()
+    )
+    np.testing.assert_allclose(
+        dissimilar,
+        np.einsum("ija,ijb->ab", differences, differences * different[..., None]) / different.sum(),
+    )
 
 
 def test_psd_factor_drops_the_negative_part():
@@ -25,7 +29,10 @@ def test_psd_factor_drops_the_negative_part():
     np.testing.assert_allclose(L @ L.T, np.diag([2.0, 0.0, 0.0]), atol=1e-12)
 
 
-@pytest.mark.parametrize("rival", [KISSME(random_state=0), XQDA(random_state=0), XQDA(2, random_state=0), ITML(random_state=0)])
+@pytest.mark.parametrize(
+    "rival",
+    [KISSME(random_state=0), XQDA(random_state=0), XQDA(2, random_state=0), ITML(random_state=0)],
+)
 def test_rivals_learn_the_synthetic_problem(rival):
     X, y = two_layer_categories((200, 200, 200), rng=0)
     X_test, y_test = two_layer_categories((200, 200, 200), rng=1)

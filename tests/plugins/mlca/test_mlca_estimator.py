@@ -17,13 +17,24 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.parametrize("estimator", [MLCA(), MLCA(assign="projection", fit_intercept=False), KISSME(), XQDA(),
-                                       ITML(n_pairs=50, n_sweeps=2), SpectralMetric(n_rounds=5)],
-                         ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MLCA(),
+        MLCA(assign="projection", fit_intercept=False),
+        KISSME(),
+        XQDA(),
+        ITML(n_pairs=50, n_sweeps=2),
+        SpectralMetric(n_rounds=5),
+    ],
+    ids=lambda e: type(e).__name__,
+)
 def test_check_estimator(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail=None)
+        results = check_estimator(
+            estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail=None
+        )
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 35
@@ -43,11 +54,17 @@ def test_every_way_in_gives_the_same_metric(data, tmp_path):
     X, y = data
     expected = metric(MLCA().fit(X, y))
     thirds = np.array_split(np.arange(len(X)), 3)
-    np.testing.assert_allclose(metric(MLCA().fit([X[i] for i in thirds], [y[i] for i in thirds])), expected, rtol=1e-9)
-    np.testing.assert_allclose(metric(MLCA().fit((X[i], y[i]) for i in thirds)), expected, rtol=1e-9)  # grows its classes
+    np.testing.assert_allclose(
+        metric(MLCA().fit([X[i] for i in thirds], [y[i] for i in thirds])), expected, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        metric(MLCA().fit((X[i], y[i]) for i in thirds)), expected, rtol=1e-9
+    )  # grows its classes
     np.testing.assert_allclose(metric(MLCA().fit(sp.csr_array(X), y)), expected, rtol=1e-9)
     np.testing.assert_allclose(metric(MLCA().fit(X, np.eye(3)[y])), expected, rtol=1e-9)
-    np.testing.assert_allclose(metric(MLCA().fit(X, np.array(["a", "b", "c"])[y])), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        metric(MLCA().fit(X, np.array(["a", "b", "c"])[y])), expected, rtol=1e-9
+    )
     mapped = np.memmap(tmp_path / "rows.bin", np.float64, "w+", shape=X.shape)
     mapped[:] = X
     np.testing.assert_allclose(metric(MLCA().fit(mapped, y)), expected, rtol=1e-9)
@@ -80,9 +97,13 @@ def test_statistics_add_up(data):
     X, y = data
     classes = np.arange(3)
     whole = module_statistics(X, y, classes)
-    halves = module_statistics(X[::2], y[::2], classes) + module_statistics(X[1::2], y[1::2], classes)
+    halves = module_statistics(X[::2], y[::2], classes) + module_statistics(
+        X[1::2], y[1::2], classes
+    )
     np.testing.assert_allclose(halves.about(whole.origin), whole.moments, atol=1e-8)
-    with pytest.raises(ValueError, match="expected statistics of 6 features and 3 classes, got 6 and 4"):
+    with pytest.raises(
+        ValueError, match="expected statistics of 6 features and 3 classes, got 6 and 4"
+    ):
         whole + whole.with_classes(4, classes)
 
 
@@ -127,7 +148,9 @@ def test_float32_rank_tolerance():
     np.testing.assert_allclose(good.transform(X), reference, atol=2e-3 * np.abs(reference).max())
     assert good.n_components_ == 2
     assert bad.n_components_ == 3  # a direction made of rounding
-    np.testing.assert_allclose(metric(good), metric(MLCA(rank_tol=1e-3).fit(X.astype(np.float64), y)), atol=1e-9)
+    np.testing.assert_allclose(
+        metric(good), metric(MLCA(rank_tol=1e-3).fit(X.astype(np.float64), y)), atol=1e-9
+    )
 
 
 def test_constant_and_empty_columns_do_not_matter(data):
@@ -136,7 +159,9 @@ def test_constant_and_empty_columns_do_not_matter(data):
     expected = np.zeros((8, 8))
     expected[:6, :6] = metric(MLCA().fit(X, y))
     np.testing.assert_allclose(metric(MLCA().fit(wide, y)), expected, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(metric(MLCA().fit(wide.astype(np.float32), y)), expected, rtol=1e-2, atol=1e-5)
+    np.testing.assert_allclose(
+        metric(MLCA().fit(wide.astype(np.float32), y)), expected, rtol=1e-2, atol=1e-5
+    )
 
 
 def test_origin_does_not_matter_with_an_intercept(data):
@@ -150,7 +175,9 @@ def test_float32_far_from_the_origin_keeps_its_digits(data):
     X, y = data
     far = (X + 1000.0).astype(np.float32)
     expected = metric(MLCA().fit(far.astype(np.float64), y))
-    np.testing.assert_allclose(metric(MLCA().fit(far, y)), expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        metric(MLCA().fit(far, y)), expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max()
+    )
 
 
 def test_empty_class_changes_nothing(data):
@@ -173,7 +200,9 @@ def test_univariate_sign_rule_needs_the_intercept_away_from_the_origin():
     y = np.repeat([0, 1], [300, 100])
     X = rng.normal(size=(400, 3)) * 0.3 + np.outer(y, [1.0, 1.0, 0.0]) + 5.0
     assert delta_loss(MLCA("univariate").fit_predict(X, y), y) < 0.3
-    np.testing.assert_array_equal(MLCA("univariate").fit(X, y).predict(X[:5]), [0] * 5)  # needs no other rows
+    np.testing.assert_array_equal(
+        MLCA("univariate").fit(X, y).predict(X[:5]), [0] * 5
+    )  # needs no other rows
 
 
 def test_subsample_is_close_and_ridge_shrinks(data):
@@ -190,19 +219,38 @@ def test_fit_predict_of_a_list_of_datasets(data):
     assert delta_loss(first, y[::2]) < 0.1 and delta_loss(second, y[1::2]) < 0.1
 
 
-@pytest.mark.parametrize("X, y, message", [
-    (np.ones((4, 2)), [1, 1, 1, 1], "y: expected at least two classes, got 1 class"),
-    (np.array([[1.0, np.nan], [0, 1], [1, 1]]), [0, 1, 1], r"X: contains NaN \(first at row 0, column 1\)"),
-    (np.array([[1.0, 0], [0, 1], [np.inf, 1]]), [0, 1, 1], r"X: contains infinity \(first at row 2, column 0\)"),
-    (np.eye(3), [0, 1], "y: expected 3 labels .* got shape \\(2,\\)"),
-    (np.eye(3), None, "requires y to be passed"),
-    (np.eye(2), np.eye(3)[:2], "expected at least as many samples as classes, got n_samples = 2 for 3"),
-    (np.eye(3), [0.1, 0.2, 0.7], "y: Unknown label type"),
-    (np.eye(3), [0, np.nan, 1], "y: contains NaN"),
-    ([np.eye(3), np.eye(3)], [0, 1, 1], "y: expected a list of 2 label vectors, one for each dataset of X, got 3"),
-    (iter([]), None, "iterator of chunks yielded nothing"),
-    (iter([np.eye(3)]), None, r"must yield pairs \(X_chunk, y_chunk\); item 0 is a ndarray"),
-])
+@pytest.mark.parametrize(
+    "X, y, message",
+    [
+        (np.ones((4, 2)), [1, 1, 1, 1], "y: expected at least two classes, got 1 class"),
+        (
+            np.array([[1.0, np.nan], [0, 1], [1, 1]]),
+            [0, 1, 1],
+            r"X: contains NaN \(first at row 0, column 1\)",
+        ),
+        (
+            np.array([[1.0, 0], [0, 1], [np.inf, 1]]),
+            [0, 1, 1],
+            r"X: contains infinity \(first at row 2, column 0\)",
+        ),
+        (np.eye(3), [0, 1], "y: expected 3 labels .* got shape \\(2,\\)"),
+        (np.eye(3), None, "requires y to be passed"),
+        (
+            np.eye(2),
+            np.eye(3)[:2],
+            "expected at least as many samples as classes, got n_samples = 2 for 3",
+        ),
+        (np.eye(3), [0.1, 0.2, 0.7], "y: Unknown label type"),
+        (np.eye(3), [0, np.nan, 1], "y: contains NaN"),
+        (
+            [np.eye(3), np.eye(3)],
+            [0, 1, 1],
+            "y: expected a list of 2 label vectors, one for each dataset of X, got 3",
+        ),
+        (iter([]), None, "iterator of chunks yielded nothing"),
+        (iter([np.eye(3)]), None, r"must yield pairs \(X_chunk, y_chunk\); item 0 is a ndarray"),
+    ],
+)
 def test_bad_data_is_named(X, y, message):
     with pytest.raises(ValueError, match=message):
         MLCA().fit(X, y)
@@ -213,14 +261,17 @@ def test_float32_overflow_is_not_called_infinity():
         MLCA().fit(np.array([[1e30, 0], [0, 1], [1, 1]], np.float32), [0, 1, 1])
 
 
-@pytest.mark.parametrize("settings, message", [
-    ({"kind": "trivariate"}, "kind: expected one of 'multivariate', 'univariate'"),
-    ({"assign": "nearest"}, "assign: expected one of"),
-    ({"ridge": -1.0}, "ridge: expected a number"),
-    ({"subsample": 0.0}, r"subsample: expected a share of the rows in \(0, 1\]"),
-    ({"n_components": 0}, "n_components: expected a number"),
-    ({"kind": "univariate"}, "'univariate' is for two classes, got 3"),
-])
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"kind": "trivariate"}, "kind: expected one of 'multivariate', 'univariate'"),
+        ({"assign": "nearest"}, "assign: expected one of"),
+        ({"ridge": -1.0}, "ridge: expected a number"),
+        ({"subsample": 0.0}, r"subsample: expected a share of the rows in \(0, 1\]"),
+        ({"n_components": 0}, "n_components: expected a number"),
+        ({"kind": "univariate"}, "'univariate' is for two classes, got 3"),
+    ],
+)
 def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
         MLCA(**settings).fit(np.eye(3), [0, 1, 2])
@@ -229,14 +280,18 @@ def test_bad_settings_are_named(settings, message):
 def test_unannounced_label_in_a_stream():
     stream = MLCA().partial_fit(np.eye(3), [0, 1, 1])
     before = stream.statistics_.moments.copy()
-    with pytest.raises(ValueError, match=r"y: labels \[2\] were not announced.*classes=\.\.\. in the first call"):
+    with pytest.raises(
+        ValueError, match=r"y: labels \[2\] were not announced.*classes=\.\.\. in the first call"
+    ):
         stream.partial_fit(np.eye(3), [0, 2, 1])
     np.testing.assert_array_equal(stream.statistics_.moments, before)
 
 
 def test_too_few_rows_to_partition(data):
     model = MLCA().fit(*data)
-    with pytest.raises(ValueError, match="X: expected at least n_clusters = 3 rows to partition, got n_samples = 2"):
+    with pytest.raises(
+        ValueError, match="X: expected at least n_clusters = 3 rows to partition, got n_samples = 2"
+    ):
         model.predict(data[0][:2])
 
 
@@ -247,6 +302,8 @@ def test_dask_arrays_are_fitted_block_by_block():
     whole = MLCA().fit(X, y).get_mahalanobis_matrix()
     lazy = da.from_array(X, chunks=(70, 4))
     for labels in (y, da.from_array(y, chunks=90)):
-        np.testing.assert_allclose(MLCA().fit(lazy, labels).get_mahalanobis_matrix(), whole, atol=1e-9)
+        np.testing.assert_allclose(
+            MLCA().fit(lazy, labels).get_mahalanobis_matrix(), whole, atol=1e-9
+        )
     with pytest.raises(ValueError, match="expected 300 labels"):
         MLCA().fit(lazy, y[:-1])

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from gmlearn_mlca import SpectralMetric, delta_loss
 from gmlearn_mlca.plugin import gmlearn_experiments
-from gmlearn_mlca.segmentation import border_contrast, colour_channels, gradient_histograms, multiscale_features, patch_features
+from gmlearn_mlca.segmentation import (
+    border_contrast,
+    colour_channels,
+    gradient_histograms,
+    multiscale_features,
+    patch_features,
+)
 from gmlearn_mlca.segmentation_choice import validation_losses
 from gmlearn_mlca.synthetic import two_layer_categories
 
@@ -31,33 +37,46 @@ def test_synthetic_tables(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the horses")
 def test_segmentation_thresholds(tmp_path):
-    run = EXPERIMENTS["mlca-segmentation"].run(gm.Run(name="mlca-segmentation", data=DATA, out=tmp_path))
+    run = EXPERIMENTS["mlca-segmentation"].run(
+        gm.Run(name="mlca-segmentation", data=DATA, out=tmp_path)
+    )
     values = run.values
     assert values["sift_colour/MLCA multivariate/rand"] <= 0.30
     assert values["sift_colour/MLCA multivariate/delta"] <= 1.30
-    assert abs(values["sift_colour/MLCA multivariate/rand"] - values["sift_colour/LDA + k-means/rand"]) <= 0.01
+    assert (
+        abs(values["sift_colour/MLCA multivariate/rand"] - values["sift_colour/LDA + k-means/rand"])
+        <= 0.01
+    )
     assert values["multiscale/MLCA multivariate/rand"] <= 0.24
     assert len(values["sift_colour/chosen"]) == 5  # one choice of settings per split
     assert values["sift_colour/all background/delta"] == pytest.approx(1.0)
 
 
 def test_lab_of_known_colours():
-    lab = colour_channels(np.array([[[255, 255, 255], [0, 0, 0], [255, 0, 0]]], np.uint8))[0, :, 3:6] * 100
+    lab = (
+        colour_channels(np.array([[[255, 255, 255], [0, 0, 0], [255, 0, 0]]], np.uint8))[0, :, 3:6]
+        * 100
+    )
     np.testing.assert_allclose(lab, [[100, 0, 0], [0, 0, 0], [53.24, 80.09, 67.20]], atol=0.1)
 
 
 def test_gradient_histograms_see_the_orientation():
     ramp = np.tile(np.linspace(0, 1, 40, dtype=np.float32), (30, 1))
-    along, across = (gradient_histograms(image)[15, 15].reshape(16, 8).sum(axis=0) for image in (ramp, ramp.T[:30, :30].copy()))
+    along, across = (
+        gradient_histograms(image)[15, 15].reshape(16, 8).sum(axis=0)
+        for image in (ramp, ramp.T[:30, :30].copy())
+    )
     assert along.argmax() == 0 and across.argmax() == 2  # gradient to the right; downwards
     assert np.linalg.norm(gradient_histograms(ramp)[15, 15]) == pytest.approx(1.0, abs=0.05)
 
 
 def test_root_histograms_are_roots_of_shares():
     image = np.random.default_rng(0).random((30, 40)).astype(np.float32)
-    shares = gradient_histograms(image, 4, root=True)**2
+    shares = gradient_histograms(image, 4, root=True) ** 2
     np.testing.assert_allclose(shares.sum(axis=-1), 1.0, atol=0.02)
-    np.testing.assert_allclose(gradient_histograms(5 * image, 4, root=True)**2, shares, atol=0.01)  # blind to contrast
+    np.testing.assert_allclose(
+        gradient_histograms(5 * image, 4, root=True) ** 2, shares, atol=0.01
+    )  # blind to contrast
 
 
 def test_border_contrast_finds_what_the_border_does_not_show():
@@ -69,7 +88,9 @@ def test_border_contrast_finds_what_the_border_does_not_show():
     inside, outside = contrast[15:25, 20:30, -1], contrast[:8, :, -1]
     assert inside.min() > 2 * outside.max()
     flat = border_contrast(colour_channels(np.full((20, 20, 3), 90, np.uint8)), 1.0)
-    np.testing.assert_allclose(flat, 0.0, atol=1e-3)  # a plain image: no division by a spread of zero
+    np.testing.assert_allclose(
+        flat, 0.0, atol=1e-3
+    )  # a plain image: no division by a spread of zero
 
 
 def test_settings_are_chosen_without_the_test_images():
@@ -81,8 +102,12 @@ def test_settings_are_chosen_without_the_test_images():
     before = validation_losses(patch_features, settings, images, truth, [train])
     for i in (0, 1):  # these are the test images: whatever is in them, nothing may change
         images[i], truth[i] = 255 - images[i], 1 - truth[i]
-    np.testing.assert_array_equal(validation_losses(patch_features, settings, images, truth, [train]), before)
-    assert before.shape == (2, 1) and before[0] < before[1]  # the sides are single pixels here: less blur is better
+    np.testing.assert_array_equal(
+        validation_losses(patch_features, settings, images, truth, [train]), before
+    )
+    assert (
+        before.shape == (2, 1) and before[0] < before[1]
+    )  # the sides are single pixels here: less blur is better
     with pytest.raises(ValueError, match="colour"):
         patch_features(images[0], colour="grey")
 
@@ -105,8 +130,12 @@ def test_surrogate_learns_from_datasets_whose_clusters_are_not_linked():
 
 
 def test_plugin_module_is_light():
-    code = ("import sys, gmlearn_mlca.plugin as p\n"
-            "p.gmlearn_experiments(), p.gmlearn_potentials(), p.gmlearn_decompositions()\n"
-            "print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])")
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import sys, gmlearn_mlca.plugin as p\n"
+        "p.gmlearn_experiments(), p.gmlearn_potentials(), p.gmlearn_decompositions()\n"
+        "print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "[]"

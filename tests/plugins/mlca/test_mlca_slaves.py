@@ -47,7 +47,9 @@ def test_energy_is_the_trace_formula_and_linear_in_the_metric():
     expected = 0.0
     for part in (slice(0, 5), slice(5, 9)):
         Y = np.eye(2)[x[part]]
-        expected -= np.sum((Y @ np.linalg.pinv(Y)) * (block.rows[part] @ w["metric"] @ block.rows[part].T))
+        expected -= np.sum(
+            (Y @ np.linalg.pinv(Y)) * (block.rows[part] @ w["metric"] @ block.rows[part].T)
+        )
     assert block.energy(x, w).sum() == pytest.approx(expected)
     assert np.sum(block.features(x)["metric"] * w["metric"]) == pytest.approx(expected)
     loss = sum(delta_loss(x[part], truth[part]) for part in (slice(0, 5), slice(5, 9)))
@@ -100,6 +102,8 @@ def test_bad_models_are_named():
 def test_map_with_a_valid_bound_through_the_generic_solver():
     crf, w, _, _ = model(5, sizes=(7,), with_truth=False)
     best = min(crf.energy(x, w) for x in itertools.product(range(2), repeat=7))
-    result = gm.solve(crf, w, solver="dual-subgradient", decomposition=SpectralDecomposition(), max_iter=3)
+    result = gm.solve(
+        crf, w, solver="dual-subgradient", decomposition=SpectralDecomposition(), max_iter=3
+    )
     assert result.bound <= best + 1e-9 <= result.energy + 2e-9
     assert np.isfinite(result.energy)

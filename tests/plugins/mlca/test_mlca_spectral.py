@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from gmlearn_mlca.spectral import ReducedDataset, project_psd, spectral_minimum, structured_hinge, surrogate_objective
+from gmlearn_mlca.spectral import (
+    ReducedDataset,
+    project_psd,
+    spectral_minimum,
+    structured_hinge,
+    surrogate_objective,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +27,7 @@ def dense_minimum(X, J, M, k, augmented):
     C = J @ J.T
     vectors = np.linalg.eigh(K - 2.0 * augmented * C)[1][:, -k:]
     Chat = vectors @ vectors.T
-    return -np.sum(Chat * K) - augmented * np.sum((Chat - C)**2)
+    return -np.sum(Chat * K) - augmented * np.sum((Chat - C) ** 2)
 
 
 shapes = st.tuples(st.integers(5, 20), st.integers(1, 12), st.integers(1, 4))
@@ -47,12 +53,16 @@ def test_hinge_is_convex_with_its_subgradient(seed, shape):
     assert value >= -1e-6  # Chat = C is among the candidates
     L = rng.normal(size=M.shape)
     other = L @ L.T
-    assert structured_hinge(dataset, other)[0] >= value + np.sum(slope * (other - M)) - 1e-5 * (1 + abs(value))
+    assert structured_hinge(dataset, other)[0] >= value + np.sum(slope * (other - M)) - 1e-5 * (
+        1 + abs(value)
+    )
 
 
 def test_gradient_by_finite_differences_over_several_datasets():
     X, J, _, rng = problem(1, 18, 4, 3)
-    M = np.diag([0.5, 1.0, 1.5, 2.0])  # of full rank: no tie at the k-th eigenvalue, so the hinge is smooth there
+    M = np.diag(
+        [0.5, 1.0, 1.5, 2.0]
+    )  # of full rank: no tie at the k-th eigenvalue, so the hinge is smooth there
     X2, J2, _, _ = problem(2, 15, 4, 3)
     datasets = [ReducedDataset.from_data(X, J), ReducedDataset.from_data(sp.csr_array(X2), J2)]
     direction = rng.normal(size=(4, 4))

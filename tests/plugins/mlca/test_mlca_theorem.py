@@ -36,12 +36,18 @@ def analytic_optimum(X, C, k):
     inside = np.linalg.eigvalsh(U.T @ C @ U)[::-1]
     overlap = inside[:k].sum()
     if np.sum(inside > 1e-9) <= k and k > s:
-        overlap += np.linalg.eigvalsh(V.T @ C @ V)[:k - s].sum()
+        overlap += np.linalg.eigvalsh(V.T @ C @ V)[: k - s].sum()
     return k + np.sum(C**2) - 2 * overlap
 
 
 @settings(deadline=None, max_examples=60)
-@given(seed=st.integers(0, 10**6), n=st.integers(5, 14), d=st.integers(1, 8), k=st.integers(2, 4), centred=st.booleans())
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(5, 14),
+    d=st.integers(1, 8),
+    k=st.integers(2, 4),
+    centred=st.booleans(),
+)
 def test_attains_the_analytic_optimum_and_nothing_beats_it(seed, n, d, k, centred):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
@@ -72,9 +78,11 @@ def test_general_target_of_any_rank(seed, rank, k):
     assert optimum == pytest.approx(analytic_optimum(X, C, k), rel=1e-7)
     pseudo, P = np.linalg.pinv(X), X @ np.linalg.pinv(X)
     values, vectors = np.linalg.eigh(P @ C @ P)
-    best = (vectors[:, -model.n_components_:] * values[-model.n_components_:]) @ vectors[:, -model.n_components_:].T
+    best = (vectors[:, -model.n_components_ :] * values[-model.n_components_ :]) @ vectors[
+        :, -model.n_components_ :
+    ].T
     np.testing.assert_allclose(M, pseudo @ best @ pseudo.T, atol=1e-8)
-    np.testing.assert_allclose(model.eigenvalues_, values[::-1][:model.n_components_], atol=1e-8)
+    np.testing.assert_allclose(model.eigenvalues_, values[::-1][: model.n_components_], atol=1e-8)
 
 
 def test_metric_is_the_pseudo_inverse_formula_even_if_columns_are_dependent():
@@ -135,6 +143,8 @@ def test_univariate_is_the_sign_of_the_leading_eigenvector():
 
 
 def test_degenerate_target_gives_the_identity():
-    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # both class means are zero: P_X C P_X = 0
+    X = np.array(
+        [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
+    )  # both class means are zero: P_X C P_X = 0
     model = MLCA().fit(X, [0, 0, 1, 1])
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), np.eye(2) / 2)

@@ -37,7 +37,11 @@ def problem():
 def test_closed_form_is_mlca_on_the_joined_datasets(problem):
     pairs, samples = problem
     M = closed_form_weights(samples)["metric"]
-    joined = MLCA(fit_intercept=False).fit([X for X, _ in pairs], [y for _, y in pairs]).get_mahalanobis_matrix()
+    joined = (
+        MLCA(fit_intercept=False)
+        .fit([X for X, _ in pairs], [y for _, y in pairs])
+        .get_mahalanobis_matrix()
+    )
     np.testing.assert_allclose(M, joined / np.trace(joined), atol=1e-10)
     X, y = draw(9)
     assert delta_loss(kmeans_labels(X @ psd_factor(M), 3, 10, 0), y) < 0.15
@@ -46,11 +50,16 @@ def test_closed_form_is_mlca_on_the_joined_datasets(problem):
 def test_closed_form_names_what_is_wrong(problem):
     with pytest.raises(ValueError, match="samples: expected at least one"):
         closed_form_weights([])
-    with pytest.raises(ValueError, match=r"samples\[0\].crf: expected exactly one kmeans_energy block, got 0"):
+    with pytest.raises(
+        ValueError, match=r"samples\[0\].crf: expected exactly one kmeans_energy block, got 0"
+    ):
         closed_form_weights([SimpleNamespace(crf=gm.CRF(3, 2), labels=[0, 1, 0])])
     other = gm.CRF(4, 2)
     other.add(KMeansEnergy([np.arange(4)], np.eye(4)))
-    with pytest.raises(ValueError, match=r"samples\[3\].crf: expected the weight segment 'metric' for 3 features and 3 clusters"):
+    with pytest.raises(
+        ValueError,
+        match=r"samples\[3\].crf: expected the weight segment 'metric' for 3 features and 3 clusters",
+    ):
         closed_form_weights([*problem[1], SimpleNamespace(crf=other, labels=[0, 1, 0, 1])])
 
 
@@ -58,17 +67,29 @@ def test_generic_trainer_learns_the_metric_and_agrees_with_the_closed_form(probl
     from gmlearn_mlca.losses import PartitionLoss
 
     pairs, samples = problem
-    trained = gm.train([gm.Sample(s.crf, s.labels) for s in samples], loss=PartitionLoss(), decomposition=SpectralDecomposition(),
-                       optimizer="subgradient", regularizer=gm.L2(2e-3), constraints={"metric": project_psd},
-                       weights={"metric": np.eye(3)}, max_iter=200, step=3.0)
+    trained = gm.train(
+        [gm.Sample(s.crf, s.labels) for s in samples],
+        loss=PartitionLoss(),
+        decomposition=SpectralDecomposition(),
+        optimizer="subgradient",
+        regularizer=gm.L2(2e-3),
+        constraints={"metric": project_psd},
+        weights={"metric": np.eye(3)},
+        max_iter=200,
+        step=3.0,
+    )
     M = trained.weights["metric"]
     datasets = [ReducedDataset.from_data(X, orthonormal_indicator(y, 3)) for X, y in pairs]
     assert surrogate_objective(datasets, M, 1e-3)[0] == pytest.approx(trained.objective, rel=1e-6)
     assert trained.objective < 0.7 * surrogate_objective(datasets, np.eye(3), 1e-3)[0]
     assert np.linalg.eigvalsh(M).min() >= -1e-9
     X = draw(9)[0]
-    at_once = gm.train([gm.Sample(s.crf, s.labels) for s in samples], method="mlca", regularizer=gm.L2(2e-3))
+    at_once = gm.train(
+        [gm.Sample(s.crf, s.labels) for s in samples], method="mlca", regularizer=gm.L2(2e-3)
+    )
     closed = at_once.weights["metric"]
-    assert at_once.objective >= trained.objective  # the surrogate is what the generic trainer minimises
+    assert (
+        at_once.objective >= trained.objective
+    )  # the surrogate is what the generic trainer minimises
     labels = [kmeans_labels(X @ psd_factor(metric), 3, 10, 0) for metric in (M, closed)]
     assert delta_loss(*labels) < 0.1

@@ -22,10 +22,14 @@ def random_rotation(dims, rng):
 
 def moved(points, rng, scale=1.0):
     dims = points.shape[1]
-    return scale * points[rng.permutation(len(points))] @ random_rotation(dims, rng).T + rng.normal(size=dims) * 5
+    return (
+        scale * points[rng.permutation(len(points))] @ random_rotation(dims, rng).T
+        + rng.normal(size=dims) * 5
+    )
 
 
 # ---------------------------------------------------------------------- invariances
+
 
 @pytest.mark.parametrize("method", ["softassign", "hard"])
 @settings(deadline=None, max_examples=25)
@@ -54,22 +58,36 @@ def test_a_moved_copy_is_at_distance_zero_and_the_motion_is_found(seed, dims, sc
 def test_symmetric_and_self_distance_matrix():
     rng = np.random.default_rng(0)
     sets = [rng.normal(size=(size, 2)) for size in (6, 8, 6, 7)]
-    half, full = point_set_distance(sets, method="hard"), point_set_distance(sets, sets, method="hard")
+    half, full = (
+        point_set_distance(sets, method="hard"),
+        point_set_distance(sets, sets, method="hard"),
+    )
     np.testing.assert_allclose(half.distance, full.distance, atol=1e-9)
     np.testing.assert_allclose(half.distance, half.distance.T)
     np.testing.assert_allclose(np.diag(half.distance), 0.0, atol=1e-12)
-    for i, a in np.ndindex(4, 4):                       # the mirrored half holds valid matches of its own
-        own = half.partner[i, a][:len(sets[i])]
+    for i, a in np.ndindex(4, 4):  # the mirrored half holds valid matches of its own
+        own = half.partner[i, a][: len(sets[i])]
         matched = own >= 0
         image = half.shift[i, a] + sets[a][own[matched]] @ half.rotation[i, a].T
-        assert ((sets[i][matched] - image) ** 2).sum() == pytest.approx(half.distance[i, a], abs=1e-9)
+        assert ((sets[i][matched] - image) ** 2).sum() == pytest.approx(
+            half.distance[i, a], abs=1e-9
+        )
 
 
 # ---------------------------------------------------------------------- closed forms
 
+
 @pytest.mark.parametrize("dims", [2, 3])
-@pytest.mark.parametrize("flags", [(True, True, False), (True, False, False), (False, True, False), (True, True, True),
-                                   (False, False, True)])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (True, True, False),
+        (True, False, False),
+        (False, True, False),
+        (True, True, True),
+        (False, False, True),
+    ],
+)
 def test_closed_form_equals_a_numerical_optimiser(dims, flags):
     rng = np.random.default_rng(dims)
     X, Y, match = rng.normal(size=(6, dims)), rng.normal(size=(5, dims)), rng.random((6, 5))
@@ -78,11 +96,14 @@ def test_closed_form_equals_a_numerical_optimiser(dims, flags):
     def cost(p):
         R = planar_rotation(p[0]) if dims == 2 else Rotation.from_rotvec(p[:3]).as_matrix()
         R = R if flags[0] else np.eye(dims)
-        t = p[n_angles:n_angles + dims] * flags[1]
+        t = p[n_angles : n_angles + dims] * flags[1]
         s = np.exp(p[-1]) if flags[2] else 1.0
         return (match * ((X[:, None] - t - s * Y[None] @ R.T) ** 2).sum(2)).sum()
 
-    best = min((minimize(cost, rng.normal(size=n_angles + dims + 1)) for _ in range(12)), key=lambda r: r.fun)
+    best = min(
+        (minimize(cost, rng.normal(size=n_angles + dims + 1)) for _ in range(12)),
+        key=lambda r: r.fun,
+    )
     R, t, s = fit_rigid(X, Y, match, rotation=flags[0], translation=flags[1], scale=flags[2])
     value = (match * ((X[:, None] - t - s * Y[None] @ R.T) ** 2).sum(2)).sum()
     assert value == pytest.approx(best.fun, rel=1e-5)
@@ -103,10 +124,13 @@ def test_compiled_closed_form_equals_the_numpy_one(dims, scale):
     np.testing.assert_allclose(R, R2, atol=1e-10)
     np.testing.assert_allclose(t, t2, atol=1e-10)
     assert s == pytest.approx(s2)
-    assert residual == pytest.approx((match * ((X[:, None] - t - s * Y[None] @ R.T) ** 2).sum(2)).sum())
+    assert residual == pytest.approx(
+        (match * ((X[:, None] - t - s * Y[None] @ R.T) ** 2).sum(2)).sum()
+    )
 
 
 # ---------------------------------------------------------------------- against brute force
+
 
 def brute_force(X, Y):
     """Every injection of the smaller set into the larger, each with its closed form."""
@@ -183,20 +207,43 @@ def test_coincident_points_and_all_zero_sets():
     assert point_set_distance(X, zeros).distance == pytest.approx(((X - X.mean(0)) ** 2).sum())
 
 
-@pytest.mark.parametrize(("args", "options", "message"), [
-    ((np.zeros((4, 2)), np.zeros((4, 3))), {}, "different dimensions, 2 and 3"),
-    ((np.zeros((4, 2)), np.full((4, 2), np.nan)), {}, "Y: contains NaN"),
-    ((np.zeros((1, 2)), np.zeros((4, 2))), {}, "X: a point set needs at least two points"),
-    ((np.zeros((4, 4)), np.zeros((4, 4))), {}, "X: expected points in 2 or 3 dimensions, got 4"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"dims": 3}, "X: dims=3 was asked for"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"dims": 5}, "dims: expected 2, 3 or None, got 5"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"method": "soft"}, "method: expected one of 'softassign', 'hard'"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"method": "hard", "temperature": 1.0}, "temperature: method 'hard' has none"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"outlier_cost": 0.0}, "outlier_cost: expected a number"),
-    ((np.zeros((4, 2)), np.zeros((4, 2))), {"n_starts": 0}, "n_starts: expected a number"),
-    (([np.zeros((4, 2)), np.zeros((4, 3))], np.zeros((4, 2))), {}, "X: all sets must have one dimension"),
-    ((np.zeros(4), np.zeros((4, 2))), {}, "X: expected"),
-])
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        ((np.zeros((4, 2)), np.zeros((4, 3))), {}, "different dimensions, 2 and 3"),
+        ((np.zeros((4, 2)), np.full((4, 2), np.nan)), {}, "Y: contains NaN"),
+        ((np.zeros((1, 2)), np.zeros((4, 2))), {}, "X: a point set needs at least two points"),
+        (
+            (np.zeros((4, 4)), np.zeros((4, 4))),
+            {},
+            "X: expected points in 2 or 3 dimensions, got 4",
+        ),
+        ((np.zeros((4, 2)), np.zeros((4, 2))), {"dims": 3}, "X: dims=3 was asked for"),
+        ((np.zeros((4, 2)), np.zeros((4, 2))), {"dims": 5}, "dims: expected 2, 3 or None, got 5"),
+        (
+            (np.zeros((4, 2)), np.zeros((4, 2))),
+            {"method": "soft"},
+            "method: expected one of 'softassign', 'hard'",
+        ),
+        (
+            (np.zeros((4, 2)), np.zeros((4, 2))),
+            {"method": "hard", "temperature": 1.0},
+            "temperature: method 'hard' has none",
+        ),
+        (
+            (np.zeros((4, 2)), np.zeros((4, 2))),
+            {"outlier_cost": 0.0},
+            "outlier_cost: expected a number",
+        ),
+        ((np.zeros((4, 2)), np.zeros((4, 2))), {"n_starts": 0}, "n_starts: expected a number"),
+        (
+            ([np.zeros((4, 2)), np.zeros((4, 3))], np.zeros((4, 2))),
+            {},
+            "X: all sets must have one dimension",
+        ),
+        ((np.zeros(4), np.zeros((4, 2))), {}, "X: expected"),
+    ],
+)
 def test_bad_input(args, options, message):
     with pytest.raises(ValueError, match=message):
         point_set_distance(*args, **options)

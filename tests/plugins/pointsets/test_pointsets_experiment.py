@@ -26,7 +26,9 @@ def test_images_are_moved_noisy_copies_of_their_centres():
 
 
 def test_floor_is_the_mean_error_with_everything_known():
-    data = make_point_sets(n_centres=5, images_per_centre=4, n_points=30, sigma=0.05, arc=0.0, random_state=0)
+    data = make_point_sets(
+        n_centres=5, images_per_centre=4, n_points=30, sigma=0.05, arc=0.0, random_state=0
+    )
     noise = np.random.default_rng(0).normal(scale=0.05, size=(2000, 4, 30, 2)).mean(1)
     assert np.linalg.norm(noise, axis=2).sum(1).mean() == pytest.approx(data.floor, rel=0.01)
     assert data.floor == pytest.approx(1.2533 * data.line, rel=1e-4)
@@ -35,8 +37,12 @@ def test_floor_is_the_mean_error_with_everything_known():
 def test_centre_errors_ignore_motion_and_order():
     rng = np.random.default_rng(1)
     truth = rng.random((4, 9, 2))
-    found = np.array([centre[rng.permutation(9)] @ planar_rotation(rng.uniform(0, 6)).T + rng.normal(size=2)
-                      for centre in truth[[2, 0, 3, 1]]])
+    found = np.array(
+        [
+            centre[rng.permutation(9)] @ planar_rotation(rng.uniform(0, 6)).T + rng.normal(size=2)
+            for centre in truth[[2, 0, 3, 1]]
+        ]
+    )
     np.testing.assert_allclose(centre_errors(found, truth), 0.0, atol=1e-6)
     found[0] += 0.01 * rng.normal(size=(9, 2))
     assert (centre_errors(found, truth) > 1e-3).sum() == 1
@@ -47,13 +53,20 @@ def test_digits_are_point_sets_of_equal_size():
     assert points.shape == (6, 12, 2) and sorted(labels) == [0, 0, 0, 1, 1, 1]
     assert points.min() >= 0 and points.max() <= 1
     widths = np.ptp(points[:, :, 0], axis=1)
-    assert widths[labels == 0].mean() > widths[labels == 1].mean()       # a zero is wider than a one
+    assert widths[labels == 0].mean() > widths[labels == 1].mean()  # a zero is wider than a one
 
 
 def test_importing_the_plugin_is_light():
-    code = ("import sys, gmlearn_pointsets.plugin; "
-            "print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, gmlearn_pointsets.plugin; "
+        "print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_hooks_offer_the_parts():
@@ -71,5 +84,8 @@ def test_quick_experiment_meets_the_limits(tmp_path):
     run = gm.Run(name="pointsets", quick=True, out=tmp_path)
     plugin.gmlearn_experiments()[0].run(run).write()
     assert run.values["16 images"]["met"] and run.values["100 images"]["met"]
-    assert run.values["digits"]["turned and shifted: invariant"] > run.values["digits"]["turned and shifted: no invariance"] + 0.3
+    assert (
+        run.values["digits"]["turned and shifted: invariant"]
+        > run.values["digits"]["turned and shifted: no invariance"] + 0.3
+    )
     assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".json", ".md", ".html"}

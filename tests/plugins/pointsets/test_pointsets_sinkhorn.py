@@ -53,7 +53,9 @@ def test_temperature_towards_zero_tends_to_linear_sum_assignment(shape):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(2, 7), st.integers(2, 7), st.floats(-9, 1.5), st.integers(0, 10_000), st.booleans())
+@given(
+    st.integers(2, 7), st.integers(2, 7), st.floats(-9, 1.5), st.integers(0, 10_000), st.booleans()
+)
 def test_sums_are_right_at_any_temperature(n, m, log_temperature, seed, priced):
     cost = np.random.default_rng(seed).normal(size=(n, m))
     found = softassign(cost, 10.0**log_temperature, outlier_cost=0.4 if priced else None)
@@ -69,13 +71,17 @@ def test_sums_are_right_at_any_temperature(n, m, log_temperature, seed, priced):
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 0.15])
 def test_plan_equals_plain_sinkhorn(temperature):
     cost = np.random.default_rng(5).normal(size=(5, 5))
-    np.testing.assert_allclose(softassign(cost, temperature).plan, slow_sinkhorn(cost, temperature), atol=1e-7)
+    np.testing.assert_allclose(
+        softassign(cost, temperature).plan, slow_sinkhorn(cost, temperature), atol=1e-7
+    )
 
 
 def test_value_bounds_the_soft_minimum_over_permutations():
     costs, temperature, n = np.random.default_rng(2).normal(size=(30, 4, 4)), 0.5, 4
     for cost, value in zip(costs, softassign(costs, temperature).value):
-        exact = -temperature * logsumexp([-cost[range(n), p].sum() / temperature for p in permutations(range(n))])
+        exact = -temperature * logsumexp(
+            [-cost[range(n), p].sum() / temperature for p in permutations(range(n))]
+        )
         assert value <= exact + 1e-9 <= value + temperature * np.log(n**n / 24) + 2e-9
 
 
@@ -83,7 +89,9 @@ def test_plan_is_the_gradient_of_the_value():
     rng = np.random.default_rng(3)
     cost, move = rng.normal(size=(4, 6)), rng.normal(size=(4, 6))
     value = [softassign(cost + step * move, 0.3).value for step in (-1e-5, 1e-5)]
-    assert (value[1] - value[0]) / 2e-5 == pytest.approx((softassign(cost, 0.3).plan * move).sum(), rel=1e-6)
+    assert (value[1] - value[0]) / 2e-5 == pytest.approx(
+        (softassign(cost, 0.3).plan * move).sum(), rel=1e-6
+    )
 
 
 def test_outliers_are_left_out_when_dear():
@@ -114,17 +122,25 @@ def test_batch_equals_one_by_one_and_empty_batch():
     costs = np.random.default_rng(6).normal(size=(2, 3, 5, 4))
     together = softassign(costs, 0.2)
     for index in np.ndindex(2, 3):
-        np.testing.assert_allclose(together.plan[index], softassign(costs[index], 0.2).plan, atol=1e-9)
+        np.testing.assert_allclose(
+            together.plan[index], softassign(costs[index], 0.2).plan, atol=1e-9
+        )
     assert softassign(np.zeros((0, 3, 3)), 0.1).plan.shape == (0, 3, 3)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (dict(cost=[1.0, 2.0], temperature=1.0), "cost: expected a matrix"),
-    (dict(cost=[[np.nan]], temperature=1.0), "cost: contains NaN"),
-    (dict(cost=[[1.0]], temperature=-1.0), "temperature: expected a number in"),
-    (dict(cost=[[1.0]], temperature=1.0, outlier_cost=-2.0), "outlier_cost: expected a number in"),
-    (dict(cost=[[1.0]], temperature=1.0, tol=0.0), "tol: expected"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(cost=[1.0, 2.0], temperature=1.0), "cost: expected a matrix"),
+        (dict(cost=[[np.nan]], temperature=1.0), "cost: contains NaN"),
+        (dict(cost=[[1.0]], temperature=-1.0), "temperature: expected a number in"),
+        (
+            dict(cost=[[1.0]], temperature=1.0, outlier_cost=-2.0),
+            "outlier_cost: expected a number in",
+        ),
+        (dict(cost=[[1.0]], temperature=1.0, tol=0.0), "tol: expected"),
+    ],
+)
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
         softassign(**options)
@@ -136,7 +152,12 @@ def test_cold_kernel_is_rescued_in_the_log_domain(beta):
     from gmlearn_pointsets._sinkhorn_numba import softassign_batch
 
     cost = 2.0 + np.random.default_rng(7).random((5, 6, 6))
-    duals, plan, sweeps, ones = np.zeros((2, 5, 6)), np.empty(cost.shape), np.zeros(5, np.int64), np.ones(6)
+    duals, plan, sweeps, ones = (
+        np.zeros((2, 5, 6)),
+        np.empty(cost.shape),
+        np.zeros(5, np.int64),
+        np.ones(6),
+    )
     softassign_batch(cost, beta, duals[0], duals[1], ones, ones, plan, sweeps, 1e-6, 5000)
     assert np.isfinite(plan).all() and np.isfinite(duals).all()
     np.testing.assert_allclose(plan.sum(1), 1.0, atol=1e-6)

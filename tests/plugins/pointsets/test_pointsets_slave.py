@@ -22,7 +22,10 @@ def injections(theta):
 
 def cases(rng):
     for k, size in ((3, 3), (2, 4), (4, 4), (1, 2)):
-        yield Assignment(np.arange(5 * k).reshape(5, k)).bind(np.full(5 * k, size)), rng.normal(size=(5, k, size))
+        yield (
+            Assignment(np.arange(5 * k).reshape(5, k)).bind(np.full(5 * k, size)),
+            rng.normal(size=(5, k, size)),
+        )
 
 
 def test_energy_is_infinite_unless_labels_differ():
@@ -47,7 +50,10 @@ def test_min_marginals_equal_enumeration():
         found = solver.min_marginals(block, theta, {})
         for t, marginals in zip(theta, found):
             costs, labels = injections(t)
-            expected = [[costs[labels[:, j] == l].min() for l in range(t.shape[1])] for j in range(t.shape[0])]
+            expected = [
+                [costs[labels[:, j] == l].min() for l in range(t.shape[1])]
+                for j in range(t.shape[0])
+            ]
             np.testing.assert_allclose(marginals, expected, atol=1e-9)
 
 
@@ -60,7 +66,12 @@ def test_soft_minimum_is_a_bound_that_meets_the_minimum(temperature):
         for t, v in zip(theta, value):
             exact = -temperature * logsumexp(-injections(t)[0] / temperature)
             assert v <= exact + 1e-9
-            assert exact <= v + temperature * (size * np.log(size) - np.log(np.arange(1, size + 1)).sum()) + 1e-9
+            assert (
+                exact
+                <= v
+                + temperature * (size * np.log(size) - np.log(np.arange(1, size + 1)).sum())
+                + 1e-9
+            )
         np.testing.assert_allclose(marginals.sum(2), 1.0, atol=1e-7)
         assert features == {}
     labels, minimum = solver.minimise(block, theta, {})
@@ -74,7 +85,9 @@ def test_marginals_are_the_gradient():
     solver = SoftassignSolver()
     for block, theta in cases(rng):
         move = rng.normal(size=theta.shape)
-        low, high = (solver.log_partition(block, theta + s * move, {}, 0.5)[0] for s in (-1e-5, 1e-5))
+        low, high = (
+            solver.log_partition(block, theta + s * move, {}, 0.5)[0] for s in (-1e-5, 1e-5)
+        )
         slope = (solver.log_partition(block, theta, {}, 0.5)[1] * move).sum((1, 2))
         np.testing.assert_allclose((high - low) / 2e-5, slope, rtol=1e-4, atol=1e-6)
 
@@ -114,7 +127,10 @@ def test_slave_groups_of_the_core_carry_it():
         offsets = np.concatenate([[0], np.cumsum(n_states)[:-1]])
         group = gm.CliqueGroup(block, solver, offsets)
         theta = rng.normal(size=len(group.coords))
-        found, soft = group.solve(theta, group.prepare(w)), group.log_partition(theta, group.prepare(w), 1e-6)
+        found, soft = (
+            group.solve(theta, group.prepare(w)),
+            group.log_partition(theta, group.prepare(w), 1e-6),
+        )
         shaped = group.shaped(theta)
         for clique in range(group.n):
             costs, _ = injections(shaped[clique])
@@ -127,13 +143,18 @@ def test_slave_groups_of_the_core_carry_it():
 
 
 def test_too_few_labels_is_an_error():
-    with pytest.raises(ValueError, match=r"Assignment.variables: clique 0 has 3 variables but only 2 labels"):
+    with pytest.raises(
+        ValueError, match=r"Assignment.variables: clique 0 has 3 variables but only 2 labels"
+    ):
         Assignment([[0, 1, 2]]).bind(np.full(3, 2))
 
 
 def test_refuses_other_potentials():
     assert SoftassignSolver().refuses(gm.Potts([[0, 1]])) == "not an assignment potential"
-    assert all(SoftassignSolver().refuses(block) is None for block, _ in SoftassignSolver().examples(np.random.default_rng(0)))
+    assert all(
+        SoftassignSolver().refuses(block) is None
+        for block, _ in SoftassignSolver().examples(np.random.default_rng(0))
+    )
 
 
 def test_the_plugin_registers_both_and_the_master_uses_them():

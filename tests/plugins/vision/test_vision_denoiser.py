@@ -24,7 +24,12 @@ def enumerated_marginals(costs, table, temperature):
         x = np.array(x).reshape(h, w)
         energy = np.take_along_axis(costs, x[..., None], axis=2).sum()
         energy += table[x[:, :-1], x[:, 1:]].sum() + table[x[:-1], x[1:]].sum()
-        np.put_along_axis(total, x[..., None], np.take_along_axis(total, x[..., None], 2) + np.exp(-energy / temperature), axis=2)
+        np.put_along_axis(
+            total,
+            x[..., None],
+            np.take_along_axis(total, x[..., None], 2) + np.exp(-energy / temperature),
+            axis=2,
+        )
     return total / total.sum(axis=2, keepdims=True)
 
 
@@ -33,7 +38,9 @@ def test_posterior_marginals_are_exact_on_a_line(shape):
     rng = np.random.default_rng(0)
     costs, table = rng.normal(size=(*shape, 3)), rng.normal(size=(3, 3))
     costs[0, 0, 1] = np.inf
-    assert np.allclose(posterior_marginals(costs, table, 0.7, tol=1e-12), enumerated_marginals(costs, table, 0.7))
+    assert np.allclose(
+        posterior_marginals(costs, table, 0.7, tol=1e-12), enumerated_marginals(costs, table, 0.7)
+    )
 
 
 def test_posterior_marginals_are_near_on_a_grid():
@@ -41,7 +48,9 @@ def test_posterior_marginals_are_near_on_a_grid():
     costs, potential = rng.normal(size=(3, 3, 2)), np.array([0.0, 0.4])
     table = potential[np.abs(np.subtract.outer(np.arange(2), np.arange(2)))]
     exact = enumerated_marginals(costs, table, 1.0)
-    assert np.abs(posterior_marginals(costs, potential, max_iter=100, tol=1e-9) - exact).max() < 0.01
+    assert (
+        np.abs(posterior_marginals(costs, potential, max_iter=100, tol=1e-9) - exact).max() < 0.01
+    )
 
 
 def images(rng, n, labels=4, sigma=0.9, side=24):
@@ -88,7 +97,9 @@ def test_mean_output_is_between_the_levels_and_beats_map_on_smooth_images():
     y, x = np.mgrid[:32, :32]
     clean = [120 + 60 * np.sin(x / (5 + k)) + 40 * np.cos(y / 6.0) for k in range(3)]
     noisy = [c + 25 * rng.normal(size=c.shape) for c in clean]
-    denoiser = Denoiser(np.linspace(0, 255, 16), data="quadratic", output="mean", max_iter=15).fit(noisy[:2], clean[:2])
+    denoiser = Denoiser(np.linspace(0, 255, 16), data="quadratic", output="mean", max_iter=15).fit(
+        noisy[:2], clean[:2]
+    )
     assert denoiser.noise_ == pytest.approx(25, rel=0.1)
     mean = denoiser.predict(noisy[2])
     assert mean.min() >= 0 and mean.max() <= 255
@@ -97,8 +108,16 @@ def test_mean_output_is_between_the_levels_and_beats_map_on_smooth_images():
     assert psnr(mean, clean[2]) > psnr(noisy[2], clean[2]) + 4
 
 
-@pytest.mark.parametrize("parameters", [{"shape": "concave"}, {"shape": "free"}, {"truncation": 1}, {"connectivity": 8},
-                                        {"data": "quadratic"}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"shape": "concave"},
+        {"shape": "free"},
+        {"truncation": 1},
+        {"connectivity": 8},
+        {"data": "quadratic"},
+    ],
+)
 def test_every_option_trains_and_predicts(parameters):
     noisy, clean = images(np.random.default_rng(4), 2, side=14)
     denoiser = Denoiser(np.arange(4), max_iter=6, **parameters).fit(noisy, clean)
@@ -123,13 +142,21 @@ def test_clone_and_plot(fitted):
     assert np.array_equal(line.get_ydata(), denoiser.potential_)
 
 
-@pytest.mark.parametrize("parameters, message", [
-    ({"data": "cubic"}, "data: expected one of"), ({"output": "median"}, "output: expected one of"),
-    ({"levels": [0, 1, 3]}, "levels: expected at least two increasing, evenly spaced"), ({"shape": "x"}, "shape: expected one of"),
-    ({"output": "mean", "connectivity": 8, "data": "quadratic"}, "connectivity: expected 4 for output='mean'"),
-    ({"output": "mean"}, "data: expected 'quadratic' for output='mean'"),
-    ({"regularization": -1}, "regularization: expected a number"),
-])
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"data": "cubic"}, "data: expected one of"),
+        ({"output": "median"}, "output: expected one of"),
+        ({"levels": [0, 1, 3]}, "levels: expected at least two increasing, evenly spaced"),
+        ({"shape": "x"}, "shape: expected one of"),
+        (
+            {"output": "mean", "connectivity": 8, "data": "quadratic"},
+            "connectivity: expected 4 for output='mean'",
+        ),
+        ({"output": "mean"}, "data: expected 'quadratic' for output='mean'"),
+        ({"regularization": -1}, "regularization: expected a number"),
+    ],
+)
 def test_bad_parameters_are_named(parameters, message):
     image = np.array([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match=message):
@@ -153,5 +180,8 @@ def test_filters_reduce_noise_and_agree_with_scikit_image():
     for found in (median_filter(noisy), total_variation(noisy, 20.0), non_local_means(noisy, 20.0)):
         assert psnr(found, clean) > psnr(noisy, clean) + 3
     restoration = pytest.importorskip("skimage.restoration")
-    theirs = restoration.denoise_tv_chambolle(noisy / 255, weight=20.0 / 255, max_num_iter=300, eps=1e-7) * 255
+    theirs = (
+        restoration.denoise_tv_chambolle(noisy / 255, weight=20.0 / 255, max_num_iter=300, eps=1e-7)
+        * 255
+    )
     assert psnr(total_variation(noisy, 20.0, 300), theirs) > 40

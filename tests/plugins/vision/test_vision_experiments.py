@@ -49,7 +49,10 @@ def test_cells_share_no_edge_and_crosses_are_their_unions(side):
 def test_larger_slaves_give_tighter_bounds():
     crf = frustrated_grid(np.random.default_rng(0), 5)
     optimum = gm.solve(crf).energy
-    found = [gm.solve(crf, solver="bcfw", decomposition=d, max_iter=100).bound for d in hierarchy(5).values()]
+    found = [
+        gm.solve(crf, solver="bcfw", decomposition=d, max_iter=100).bound
+        for d in hierarchy(5).values()
+    ]
     assert found[0] == pytest.approx(found[1], abs=0.05)
     assert found[1] + 0.5 < found[2] <= found[3] + 0.02
     assert found[3] <= optimum + 1e-9
@@ -80,7 +83,9 @@ def test_denoise_experiment_without_data(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (DATA / "stereo").exists(), reason="needs the Middlebury pairs beside the checkout")
+@pytest.mark.skipif(
+    not (DATA / "stereo").exists(), reason="needs the Middlebury pairs beside the checkout"
+)
 def test_stereo_experiment(tmp_path):
     from gmlearn_vision.stereo_experiment import run_stereo
 
@@ -94,6 +99,8 @@ def test_plugin_registers_without_heavy_imports():
     import subprocess
     import sys
 
-    code = ("import sys, gmlearn_vision.plugin as p; p.gmlearn_experiments(); "
-            "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy')))")
+    code = (
+        "import sys, gmlearn_vision.plugin as p; p.gmlearn_experiments(); "
+        "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

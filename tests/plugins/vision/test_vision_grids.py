@@ -51,13 +51,19 @@ def test_contrast_bins_are_a_step_function():
     assert contrast_bins(values, []).tolist() == [[1.0]] * 4
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: contrast_bins([1.0], [2.0, 2.0]), "thresholds: expected strictly increasing"),
-    (lambda: edge_gradients(np.zeros((2, 2)), [[0, 4]]), "edges: expected indices in 0..3, got 4"),
-    (lambda: grid_crf(np.zeros((2, 2))), "costs: expected 3 dimension"),
-    (lambda: DifferenceShape("convex"), "shape: expected one of"),
-    (lambda: DifferenceShape("monotone", 0), "truncation: expected a number in"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: contrast_bins([1.0], [2.0, 2.0]), "thresholds: expected strictly increasing"),
+        (
+            lambda: edge_gradients(np.zeros((2, 2)), [[0, 4]]),
+            "edges: expected indices in 0..3, got 4",
+        ),
+        (lambda: grid_crf(np.zeros((2, 2))), "costs: expected 3 dimension"),
+        (lambda: DifferenceShape("convex"), "shape: expected one of"),
+        (lambda: DifferenceShape("monotone", 0), "truncation: expected a number in"),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -72,13 +78,22 @@ def nearest(v, shape, truncation):
     if shape == "concave" and len(v) > 2:
         constraints.append(cvxpy.diff(x, k=2) <= 0)
     if truncation is not None and truncation < len(v) - 1:
-        constraints.append(x[truncation + 1:] == x[truncation])
-    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x - v)), constraints).solve(solver=cvxpy.CLARABEL)
+        constraints.append(x[truncation + 1 :] == x[truncation])
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x - v)), constraints).solve(
+        solver=cvxpy.CLARABEL
+    )
     return x.value
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(2, 8), st.sampled_from(["free", "monotone", "concave"]), st.sampled_from([None, 1, 2, 5]), st.integers(0, 1000))
+@given(
+    st.integers(2, 8),
+    st.sampled_from(["free", "monotone", "concave"]),
+    st.sampled_from([None, 1, 2, 5]),
+    st.integers(0, 1000),
+)
 def test_shapes_project_to_the_nearest_point(n, shape, truncation, seed):
     v = np.random.default_rng(seed).normal(size=n) + 0.5
-    assert np.allclose(DifferenceShape(shape, truncation).project(v), nearest(v, shape, truncation), atol=1e-4)
+    assert np.allclose(
+        DifferenceShape(shape, truncation).project(v), nearest(v, shape, truncation), atol=1e-4
+    )

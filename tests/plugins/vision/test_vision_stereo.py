@@ -45,7 +45,12 @@ def test_tolerance_loss():
     crf = gm.CRF(4, 5)
     loss = ToleranceLoss([2.5, np.nan, 0.0, 9.0], 1.0)
     wrong = loss.wrong(5)
-    assert wrong.tolist() == [[True, True, False, False, True], [False] * 5, [False, False, True, True, True], [True] * 4 + [False]]
+    assert wrong.tolist() == [
+        [True, True, False, False, True],
+        [False] * 5,
+        [False, False, True, True, True],
+        [True] * 4 + [False],
+    ]
     x, observed = np.array([4, 4, 1, 0]), np.ones(4, bool)
     assert loss.value(crf, x, x, observed) == 2
     augmented = loss.augment(crf, x)
@@ -54,9 +59,12 @@ def test_tolerance_loss():
 
 def scene(rng, height=24, width=40, front=5, back=2, labels=8):
     """A textured square in front of a textured background, and its two true maps."""
-    disparity, disparity_right = np.full((height, width), float(back)), np.full((height, width), float(back))
+    disparity, disparity_right = (
+        np.full((height, width), float(back)),
+        np.full((height, width), float(back)),
+    )
     disparity[6:18, 15:30] = front
-    disparity_right[6:18, 15 - front:30 - front] = front
+    disparity_right[6:18, 15 - front : 30 - front] = front
     texture = rng.random((height, width + labels)) * 200
     near = rng.random((height, width + labels)) * 200
     x = np.arange(width)
@@ -93,7 +101,14 @@ def trained():
     noise = np.random.default_rng(2).normal(scale=25, size=(2, *left.shape))
     truth = disparity.copy()
     truth[:3] = np.nan
-    matcher = StereoMatcher(8, cost="absolute", truncation=60.0, thresholds=(20.0, 80.0), max_iter=12, completion_every=5)
+    matcher = StereoMatcher(
+        8,
+        cost="absolute",
+        truncation=60.0,
+        thresholds=(20.0, 80.0),
+        max_iter=12,
+        completion_every=5,
+    )
     return matcher.fit([(left + noise[0], right + noise[1])], [truth])
 
 
@@ -103,7 +118,9 @@ def test_training_beats_no_smoothing(trained):
     left, right = left + noise[0], right + noise[1]
     seen = non_occluded(disparity, disparity_right)
     learnt = bad_pixels(trained.predict(left, right), disparity, seen, border=1)
-    pointwise = bad_pixels(absolute_differences(left, right, 8).argmin(axis=2).astype(float), disparity, seen, border=1)
+    pointwise = bad_pixels(
+        absolute_differences(left, right, 8).argmin(axis=2).astype(float), disparity, seen, border=1
+    )
     assert learnt < 0.5 * pointwise
     assert trained.data_weight_ >= 0 and (trained.contrast_weights_ >= 0).all()
     filled = check_and_fill(trained.predict(left, right), trained.predict_right(left, right))
@@ -124,7 +141,9 @@ def test_completion_lowers_the_objective_and_stays_within_tolerance(trained):
 
 
 def test_plot_contrast(trained):
-    assert trained.plot_contrast().patches[0].get_data().values == pytest.approx(trained.contrast_weights_ / trained.data_weight_)
+    assert trained.plot_contrast().patches[0].get_data().values == pytest.approx(
+        trained.contrast_weights_ / trained.data_weight_
+    )
 
 
 @pytest.mark.parametrize("connectivity", [4, 8])
@@ -132,26 +151,42 @@ def test_energy_is_matching_costs_plus_the_modulated_potts_term(connectivity):
     """Pixel by pixel and edge by edge, with f a step function of the contrast; diagonals count by their length."""
     rng = np.random.default_rng(0)
     left, right = rng.integers(0, 256, (2, 5, 6)).astype(float)
-    matcher = StereoMatcher(4, cost="absolute", truncation=50.0, thresholds=(30.0, 90.0), connectivity=connectivity)
+    matcher = StereoMatcher(
+        4, cost="absolute", truncation=50.0, thresholds=(30.0, 90.0), connectivity=connectivity
+    )
     f, x = np.array([3.0, 2.0, 0.5]), rng.integers(4, size=(5, 6))
-    expected = 7.0 * np.take_along_axis(absolute_differences(left, right, 4, 50.0) / 50.0, x[..., None], axis=2).sum()
-    for dy, dx in [(0, 1), (1, 0), (1, 1), (1, -1)][:connectivity // 2]:
+    expected = (
+        7.0
+        * np.take_along_axis(
+            absolute_differences(left, right, 4, 50.0) / 50.0, x[..., None], axis=2
+        ).sum()
+    )
+    for dy, dx in [(0, 1), (1, 0), (1, 1), (1, -1)][: connectivity // 2]:
         for y in range(5 - dy):
             for c in range(max(-dx, 0), 6 - max(dx, 0)):
                 contrast = abs(left[y, c] - left[y + dy, c + dx])
-                expected += f[np.searchsorted([30.0, 90.0], contrast, side="right")] / np.hypot(dy, dx) * (
-                    x[y, c] != x[y + dy, c + dx])
-    assert matcher.crf(left, right).energy(x.ravel(), {"data": np.array([7.0]), "contrast": f}) == pytest.approx(expected)
+                expected += (
+                    f[np.searchsorted([30.0, 90.0], contrast, side="right")]
+                    / np.hypot(dy, dx)
+                    * (x[y, c] != x[y + dy, c + dx])
+                )
+    assert matcher.crf(left, right).energy(
+        x.ravel(), {"data": np.array([7.0]), "contrast": f}
+    ) == pytest.approx(expected)
     found = matcher.set_weights({"data": np.array([7.0]), "contrast": f}).predict(left, right)
     assert found.shape == (5, 6)
 
 
-@pytest.mark.parametrize("parameters, message", [
-    ({"cost": "census"}, "cost: expected one of"), ({"connectivity": 6}, "connectivity: expected one of"),
-    ({"truncation": 0}, "truncation: expected a number"),
-    ({"thresholds": (3.0, 1.0)}, "thresholds: expected strictly increasing"),
-    ({"disparities": 1}, "disparities: expected a number"),
-])
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"cost": "census"}, "cost: expected one of"),
+        ({"connectivity": 6}, "connectivity: expected one of"),
+        ({"truncation": 0}, "truncation: expected a number"),
+        ({"thresholds": (3.0, 1.0)}, "thresholds: expected strictly increasing"),
+        ({"disparities": 1}, "disparities: expected a number"),
+    ],
+)
 def test_bad_parameters_are_named(parameters, message):
     image = np.zeros((4, 5))
     with pytest.raises(ValueError, match=message):
@@ -200,6 +235,8 @@ def test_real_scene():
     seen = non_occluded(venus.disparity, venus.disparity_right)
     assert 0.9 < seen.mean() < 1
     band = slice(150, 180)
-    matcher = StereoMatcher(21, solver_iter=5).set_weights({"data": np.ones(1), "contrast": np.full(6, 0.5)})
+    matcher = StereoMatcher(21, solver_iter=5).set_weights(
+        {"data": np.ones(1), "contrast": np.full(6, 0.5)}
+    )
     found = matcher.predict(venus.left[band], venus.right[band])
     assert bad_pixels(found, venus.disparity[band], seen[band], border=3) < 0.1
