@@ -23,7 +23,8 @@ def modules_after(code):
     "code",
     [
         "import gmlearn",
-        "import gmlearn as gm; gm.CRF(2, 2).add_unary([[0, 1], [1, 0]]).add(gm.Potts([[0, 1]], 0.5))",
+        "import gmlearn as gm; gm.CRF(2, 2).add_unary([[0, 1], [1, 0]]).add(gm.Potts([[0, 1]], "
+        "0.5))",
         "import gmlearn as gm; dir(gm); gm.__version__",
     ],
 )
@@ -41,7 +42,8 @@ def test_listing_plugins_imports_nothing_heavy(plugin):
     others = ",".join(n for n in entry_points() if n != plugin)
     assert (
         modules_after(
-            f"import os; os.environ['GMLEARN_BLOCK_PLUGINS'] = {others!r}\nimport gmlearn as gm; gm.plugins()"
+            f"import os; os.environ['GMLEARN_BLOCK_PLUGINS'] = {others!r}\nimport gmlearn as gm; "
+            f"gm.plugins()"
         )
         == []
     )

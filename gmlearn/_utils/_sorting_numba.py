@@ -6,7 +6,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def counting_order(keys, n):
-    """(ptr (n + 1,), order): the places of key k, ascending, are order[ptr[k]:ptr[k + 1]]; keys are 0..n-1. O(len(keys) + n)."""
+    """(ptr (n + 1,), order): the places of key k, ascending, are order[ptr[k]:ptr[k + 1]]; keys
+    are 0..n-1. O(len(keys) + n).
+    """
     ptr, order = np.zeros(n + 1, np.int64), np.empty(len(keys), np.int64)
     for k in keys:
         ptr[k + 1] += 1

@@ -1,4 +1,6 @@
-"""Numpy archives (.npz): written whole or not at all, read as if from strangers: nothing executed, nothing allocated unpaid."""
+"""Numpy archives (.npz): written whole or not at all, read as if from strangers: nothing
+executed, nothing allocated unpaid.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ import numpy as np
 
 from gmlearn._utils.files import atomic_write
 
-#: arrays may take `SAFE_BYTES` together; beyond that at most this many times the size of the archive
+#: arrays may take `SAFE_BYTES` together; beyond that at most this many times the size of the
+#: archive
 MAX_RATIO, SAFE_BYTES = 100, 2**26
 #: no number that an algorithm arrives at is as large; its square and sums of it would overflow
 HUGE = 1e100
-#: what numpy writes before the numbers of an array; anything else (objects, records, strings) does not match
+#: what numpy writes before the numbers of an array; anything else (objects, records, strings) does
+#: not match
 _HEADER = re.compile(
-    rb"\{'descr': '([<>|]?[biuf][1248])', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,400})\), \}\s*"
+    rb"\{'descr': '([<>|]?[biuf][1248])', 'fortran_order': (True|False), "
+    rb"'shape': \(([0-9, ]{0,400})\), \}\s*"
 )
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -57,7 +62,9 @@ def save_arrays(
 
 
 def load_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(header, arrays) of a file of the given kind, or a ValueError that says what is wrong with it."""
+    """(header, arrays) of a file of the given kind, or a ValueError that says what is wrong with
+    it.
+    """
     with damage_named(path, kind):
         arrays = read_archive(path)
         header = json.loads(bytes(arrays.pop("header").astype(np.uint8)).decode())
@@ -77,7 +84,8 @@ def damage_named(path: str | os.PathLike, kind: str) -> Iterator[None]:
         if said.startswith(name) and not isinstance(error, ArchiveError):
             raise  # it says so already
         raise ValueError(
-            f"{name}: not a {kind} file, or damaged ({type(error).__name__}: {said.removeprefix(f'{name}: ')[:200]})"
+            f"{name}: not a {kind} file, or damaged ({type(error).__name__}: "
+            f"{said.removeprefix(f'{name}: ')[:200]})"
         ) from None
 
 
@@ -87,9 +95,11 @@ def check_like(
     optional: Collection[str] = (),
     growing: Collection[str] = (),
 ) -> None:
-    """Stored arrays must have the names, types and shapes of `expected`, and be finite where those are.
+    """Stored arrays must have the names, types and shapes of `expected`, and be finite where those
+    are.
 
-    Compiled code trusts them afterwards. Those in `optional` may be absent, those in `growing` may differ in their first length.
+    Compiled code trusts them afterwards. Those in `optional` may be absent, those in `growing` may
+    differ in their first length.
     """
     if not expected.keys() - set(optional) <= found.keys() <= expected.keys():
         raise ValueError(f"expected the arrays {sorted(expected)}, got {sorted(found)}")
@@ -101,7 +111,8 @@ def check_like(
             or given.shape[skip:] != like.shape[skip:]
         ):
             raise ValueError(
-                f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape {given.shape}"
+                f"{name}: expected {like.dtype} of shape {like.shape}, got {given.dtype} of shape "
+                f"{given.shape}"
             )
         if (
             given.dtype.kind == "f"
@@ -118,7 +129,9 @@ def write_archive(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> 
 
 
 def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """All arrays of an archive: bool, integer or real numbers; sizes are checked before allocating."""
+    """All arrays of an archive: bool, integer or real numbers; sizes are checked before
+    allocating.
+    """
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
@@ -160,7 +173,8 @@ def _check_members(path: str | os.PathLike, members: list[zipfile.ZipInfo], limi
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    # Reading a given number of bytes, unlike reading all, never decompresses more than was declared.
+    # Reading a given number of bytes, unlike reading all, never decompresses more than was
+    # declared.
     with archive.open(member) as stream:
         data = stream.read(member.file_size)
     if len(data) != member.file_size:
@@ -188,10 +202,8 @@ def _array(path: str | os.PathLike, name: str, data: bytes) -> np.ndarray:
             f"{what} to fill its {len(data) - start} bytes",
             f"shape {str(shape)[:60]} of {dtype}",
         )
-    stored = (
-        np.dtype(np.uint8) if dtype.kind == "b" else dtype
-    )  # a bool byte other than 0 and 1 must not get further
+    # a bool byte other than 0 and 1 must not get further
+    stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     array = np.frombuffer(data, stored, offset=start).reshape(shape, order="F" if fortran else "C")
-    return (
-        array != 0 if dtype.kind == "b" else array.astype(dtype.newbyteorder("="), order="C")
-    )  # writable, as kernels expect
+    # writable, as kernels expect
+    return array != 0 if dtype.kind == "b" else array.astype(dtype.newbyteorder("="), order="C")

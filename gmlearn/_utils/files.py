@@ -14,13 +14,13 @@ from typing import IO
 def atomic_write(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
     """Open a temporary file beside `path` that takes its name only once it is complete and on disk.
 
-    Whatever interrupts the writing (an exception, a kill, a full disk), `path` keeps its previous content.
+    Whatever interrupts the writing (an exception, a kill, a full disk), `path` keeps its previous
+    content.
     """
     path = Path(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    handle = os.open(
-        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
-    )  # the user's umask decides who may read it
+    # the user's umask decides who may read it
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
             yield stream

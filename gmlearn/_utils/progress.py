@@ -15,7 +15,7 @@ def progress(
     desc: str = "",
     show: bool | None = None,
     **options: Any,
-):
+) -> Any:
     """A tqdm bar that works in terminals and notebooks, and is silent when nobody looks.
 
     Parameters
@@ -23,9 +23,8 @@ def progress(
     show : True, False, or None: only when standard error is a terminal or a notebook is running.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="IProgress not found"
-        )  # a notebook without ipywidgets gets a bar of text
+        # a notebook without ipywidgets gets a bar of text
+        warnings.filterwarnings("ignore", message="IProgress not found")
         from tqdm.auto import tqdm
 
     if show is None:

@@ -29,7 +29,8 @@ def check_array(
         array = np.asarray(value, dtype=dtype, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} ({error})"
+            f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} "
+            f"({error})"
         ) from None
     if np.issubdtype(array.dtype, np.integer):
         original = np.asarray(value)
@@ -65,7 +66,8 @@ def check_array(
         if allow_inf and np.isneginf(array).any():
             where = tuple(int(i) for i in np.argwhere(np.isneginf(array))[0])
             raise ValueError(
-                f"{name}: contains -inf (first at index {where}); a cost is finite, or +inf to forbid"
+                f"{name}: contains -inf (first at index {where}); a cost is finite, or +inf to "
+                f"forbid"
             )
     return array
 

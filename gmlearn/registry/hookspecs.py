@@ -9,7 +9,12 @@ error that names both.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pluggy
+
+if TYPE_CHECKING:
+    import gmlearn as gm
 
 PROJECT = "gmlearn"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -17,45 +22,57 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def gmlearn_potentials():
-    """Return classes derived from ``gmlearn.Block``: energy terms that ``crf.add(name, ...)`` can build."""
+def gmlearn_potentials() -> list[type[gm.Block]]:
+    """Return classes derived from ``gmlearn.Block``: energy terms that ``crf.add(name, ...)``
+    can build.
+    """
 
 
 @hookspec
-def gmlearn_slave_solvers():
-    """Return ``gmlearn.SlaveSolver`` objects: exact batched minimisers for the blocks that they accept."""
+def gmlearn_slave_solvers() -> list[gm.SlaveSolver]:
+    """Return ``gmlearn.SlaveSolver`` objects: exact batched minimisers for the blocks that they
+    accept.
+    """
 
 
 @hookspec
-def gmlearn_decompositions():
+def gmlearn_decompositions() -> list[gm.Decomposition]:
     """Return ``gmlearn.Decomposition`` objects: ways to cover an energy by slave groups."""
 
 
 @hookspec
-def gmlearn_losses():
-    """Return classes derived from ``gmlearn.Loss``: Delta(x, truth) as blocks whose sign is already turned."""
+def gmlearn_losses() -> list[type[gm.Loss]]:
+    """Return classes derived from ``gmlearn.Loss``: Delta(x, truth) as blocks whose sign is
+    already turned.
+    """
 
 
 @hookspec
-def gmlearn_solvers():
+def gmlearn_solvers() -> list[gm.MapSolver]:
     """Return ``gmlearn.MapSolver`` objects: what ``gm.solve(crf, solver=name)`` can run."""
 
 
 @hookspec
-def gmlearn_optimizers():
-    """Return ``gmlearn.Optimizer`` classes: what minimises the training objective, ``gm.train(optimizer=name)``."""
+def gmlearn_optimizers() -> list[type[gm.Optimizer]]:
+    """Return ``gmlearn.Optimizer`` classes: what minimises the training objective,
+    ``gm.train(optimizer=name)``.
+    """
 
 
 @hookspec
-def gmlearn_trainers():
-    """Return ``gmlearn.Trainer`` objects: whole training methods, ``gm.train(problem, method=name)``."""
+def gmlearn_trainers() -> list[gm.Trainer]:
+    """Return ``gmlearn.Trainer`` objects: whole training methods, ``gm.train(problem,
+    method=name)``.
+    """
 
 
 @hookspec
-def gmlearn_formats():
-    """Return ``gmlearn.FileFormat`` objects: what ``gm.read`` and ``gm.write`` understand, by file extension."""
+def gmlearn_formats() -> list[gm.FileFormat]:
+    """Return ``gmlearn.FileFormat`` objects: what ``gm.read`` and ``gm.write`` understand, by
+    file extension.
+    """
 
 
 @hookspec
-def gmlearn_experiments():
+def gmlearn_experiments() -> list[gm.Experiment]:
     """Return ``gmlearn.Experiment`` objects: what ``gmlearn run NAME`` can repeat."""

@@ -6,26 +6,41 @@ import difflib
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
 from gmlearn.registry import hookspecs
 
-#: kind of thing -> (hook that returns it, what an object must have to be accepted)
-KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "potential": ("gmlearn_potentials", ("energy", "features", "segments")),
-    "slave solver": ("gmlearn_slave_solvers", ("minimise", "refuses", "cost")),
-    "decomposition": ("gmlearn_decompositions", ("decompose",)),
-    "loss": ("gmlearn_losses", ("value", "blocks")),
-    "solver": ("gmlearn_solvers", ("run", "refuses")),
-    "optimizer": ("gmlearn_optimizers", ("run",)),
-    "trainer": ("gmlearn_trainers", ("train",)),
-    "format": ("gmlearn_formats", ("extensions", "read")),
-    "experiment": ("gmlearn_experiments", ("run", "summary")),
+
+class Kind(NamedTuple):
+    """What is known of a kind of thing.
+
+    hook : the function of a plugin that returns such things.   base : the public class that they
+        derive from.
+    required : what one must have to be accepted.   by_class : is the class registered, not an
+        object?
+    """
+
+    hook: str
+    base: str
+    required: tuple[str, ...]
+    by_class: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "potential": Kind("gmlearn_potentials", "Block", ("energy", "features", "segments"), True),
+    "slave solver": Kind("gmlearn_slave_solvers", "SlaveSolver", ("minimise", "refuses", "cost")),
+    "decomposition": Kind("gmlearn_decompositions", "Decomposition", ("decompose",)),
+    "loss": Kind("gmlearn_losses", "Loss", ("value", "blocks"), True),
+    "solver": Kind("gmlearn_solvers", "MapSolver", ("run", "refuses")),
+    "optimizer": Kind("gmlearn_optimizers", "Optimizer", ("run",), True),
+    "trainer": Kind("gmlearn_trainers", "Trainer", ("train",)),
+    "format": Kind("gmlearn_formats", "FileFormat", ("extensions", "read")),
+    "experiment": Kind("gmlearn_experiments", "Experiment", ("run", "summary")),
 }
 
 
@@ -54,8 +69,8 @@ class Entry:
 class Registry:
     """Everything that plugins have registered, by kind and name.
 
-    Plugins named in the entry-point group ``gmlearn`` are loaded on first use, each on its own: one that
-    fails is reported by name (``PluginWarning``, and ``failures``) and the others work.
+    Plugins named in the entry-point group ``gmlearn`` are loaded on first use, each on its own: one
+    that fails is reported by name (``PluginWarning``, and ``failures``) and the others work.
     """
 
     def __init__(self, entry_points: bool = True):
@@ -85,12 +100,11 @@ class Registry:
                 if point.value != builtin.__name__ and point.name not in blocked:
                     self._load(point.name, point.load)
 
-    def _load(self, name: str, loader) -> None:
+    def _load(self, name: str, loader: Callable[[], Any]) -> None:
         try:
             self.add_plugin(loader(), name)
-        except (
-            Exception
-        ) as error:  # any failure of a plugin is its own; it must not take the toolkit down
+        # any failure of a plugin is its own; it must not take the toolkit down
+        except Exception as error:
             self.failures[name] = f"{type(error).__name__}: {error}"
             warnings.warn(
                 f"gmlearn plugin {name!r} was left out: {self.failures[name]}",
@@ -99,7 +113,9 @@ class Registry:
             )
 
     def add_plugin(self, plugin: Any, owner: str) -> list[Entry]:
-        """Register a plugin object (usually a module) under the name `owner`; all of it or nothing."""
+        """Register a plugin object (usually a module) under the name `owner`; all of it or
+        nothing.
+        """
         with self._lock:
             if self._manager.has_plugin(owner):
                 raise PluginError(f"a plugin named {owner!r} is already registered")
@@ -112,7 +128,8 @@ class Registry:
             ]
             if unknown:
                 raise PluginError(
-                    f"plugin {owner!r} implements unknown hooks {unknown}; known: {sorted(_hook_names())}"
+                    f"plugin {owner!r} implements unknown hooks {unknown}; known: "
+                    f"{sorted(_hook_names())}"
                 )
             try:
                 self._manager.register(plugin, name=owner)
@@ -127,7 +144,8 @@ class Registry:
             return entries
 
     def _collect(self, plugin: Any, owner: str) -> Iterator[Entry]:
-        for kind, (hook, _) in KINDS.items():
+        for kind, known in KINDS.items():
+            hook = known.hook
             implementation = getattr(plugin, hook, None)
             if implementation is None or not hasattr(implementation, "gmlearn_impl"):
                 continue
@@ -145,7 +163,8 @@ class Registry:
             other = taken.get((e.kind, e.name))
             if other is not None:
                 raise PluginError(
-                    f"the {e.kind} {e.name!r} is registered twice: by {other.owner!r} and by {e.owner!r}"
+                    f"the {e.kind} {e.name!r} is registered twice: by {other.owner!r} and by "
+                    f"{e.owner!r}"
                 )
             taken[e.kind, e.name] = e
 
@@ -155,15 +174,14 @@ class Registry:
         kind = getattr(obj, "registry_kind", None)
         if kind not in KINDS:
             raise PluginError(
-                f"{obj!r} cannot be registered: expected a module with gmlearn hooks, or an object or class derived from "
-                f"gmlearn's Block, SlaveSolver, Decomposition, Loss, MapSolver, Optimizer, Trainer, FileFormat or Experiment"
+                f"{obj!r} cannot be registered: expected a module with gmlearn hooks, or "
+                f"{expected_things()}"
             )
         entry = Entry(kind, checked_name(kind, obj, owner), obj, owner)
         with self._lock:
             previous = self._entries.get((kind, entry.name))
-            if (
-                previous is None or previous.owner != owner
-            ):  # a script may be run again in one session
+            # a script may be run again in one session
+            if previous is None or previous.owner != owner:
                 self._check_clashes([entry])
             self._entries[kind, entry.name] = entry
         return entry
@@ -171,7 +189,9 @@ class Registry:
     # ------------------------------------------------------------------ look-up
 
     def entries(self, kind: str | None = None) -> list[Entry]:
-        """All registered things (of one kind), built-ins first, otherwise in order of registration."""
+        """All registered things (of one kind), built-ins first, otherwise in order of
+        registration.
+        """
         self._ensure_loaded()
         return [e for e in self._entries.values() if kind in (None, e.kind)]
 
@@ -200,7 +220,16 @@ class Registry:
 
 
 def _hook_names() -> set[str]:
-    return {hook for hook, _ in KINDS.values()}
+    return {kind.hook for kind in KINDS.values()}
+
+
+def expected_things() -> str:
+    """What can be registered and checked, in words."""
+    by_class, by_object = (
+        ", ".join(f"gmlearn.{k.base}" for k in KINDS.values() if k.by_class == wanted)
+        for wanted in (True, False)
+    )
+    return f"a class derived from one of {by_class}, or an object derived from one of {by_object}"
 
 
 def checked_name(kind: str, obj: Any, owner: str) -> str:
@@ -210,7 +239,12 @@ def checked_name(kind: str, obj: Any, owner: str) -> str:
         raise PluginError(
             f"plugin {owner!r}: the {kind} {obj!r} has no `name` (a non-empty string)"
         )
-    missing = [m for m in KINDS[kind][1] if not hasattr(obj, m)]
+    if isinstance(obj, type) and not KINDS[kind].by_class:
+        raise PluginError(
+            f"plugin {owner!r}: the {kind} {name!r} is a class; expected an object, "
+            f"{obj.__name__}(...)"
+        )
+    missing = [m for m in KINDS[kind].required if not hasattr(obj, m)]
     if missing:
         raise PluginError(f"plugin {owner!r}: the {kind} {name!r} lacks {', '.join(missing)}")
     return name
@@ -224,7 +258,8 @@ def register(obj: Any, name: str | None = None) -> None:
 
     Parameters
     ----------
-    obj : a class or object derived from one of gmlearn's base classes, or a module that implements hooks.
+    obj : a class or object derived from one of gmlearn's base classes, or a module that implements
+        hooks.
     name : the owner's name, for modules; the module's own name by default.
     """
     if getattr(obj, "registry_kind", None) is not None:

@@ -1,0 +1,129 @@
+# Every public name, once: gmlearn/__init__.py reads this file, and imports a name on first use.
+from gmlearn.registry import (
+    PluginError as PluginError,
+    PluginWarning as PluginWarning,
+    UnknownNameError as UnknownNameError,
+    hookimpl as hookimpl,
+    plugins as plugins,
+    register as register,
+)
+from gmlearn.potentials import (
+    Block as Block,
+    Difference as Difference,
+    LearntTable as LearntTable,
+    Pairwise as Pairwise,
+    PairwiseForm as PairwiseForm,
+    Potts as Potts,
+    RaggedBlock as RaggedBlock,
+    Table as Table,
+    Truncated as Truncated,
+    Unary as Unary,
+)
+from gmlearn.model import (
+    CRF as CRF,
+    WeightLayout as WeightLayout,
+    find_grid as find_grid,
+    grid_cliques as grid_cliques,
+    grid_edges as grid_edges,
+    join as join,
+)
+from gmlearn.model.graph import (
+    from_networkx as from_networkx,
+    to_networkx as to_networkx,
+)
+from gmlearn.losses import (
+    Hamming as Hamming,
+    LabelDistance as LabelDistance,
+    Loss as Loss,
+    NoLoss as NoLoss,
+    WeightedHamming as WeightedHamming,
+)
+from gmlearn.slaves import (
+    CliqueGroup as CliqueGroup,
+    ForestGroup as ForestGroup,
+    FreeGroup as FreeGroup,
+    SlaveGroup as SlaveGroup,
+    SlaveResult as SlaveResult,
+    SlaveSolver as SlaveSolver,
+    SoftResult as SoftResult,
+    JunctionTreeGroup as JunctionTreeGroup,
+)
+from gmlearn.decompositions import (
+    Decomposition as Decomposition,
+    Slaves as Slaves,
+    Subgraphs as Subgraphs,
+    decompose as decompose,
+    Strips as Strips,
+)
+from gmlearn.master import (
+    Dual as Dual,
+    Round as Round,
+)
+from gmlearn.solvers import (
+    MapSolver as MapSolver,
+    Problem as Problem,
+    Result as Result,
+    SolverRefusal as SolverRefusal,
+    Status as Status,
+    solve as solve,
+)
+from gmlearn.parallel import (
+    Executor as Executor,
+    make_executor as make_executor,
+)
+from gmlearn.learn import (
+    L1 as L1,
+    L2 as L2,
+    Box as Box,
+    ConvexSet as ConvexSet,
+    ElasticNet as ElasticNet,
+    Fixed as Fixed,
+    GroupL2 as GroupL2,
+    LazySamples as LazySamples,
+    NonNegative as NonNegative,
+    NoRegularizer as NoRegularizer,
+    Objective as Objective,
+    Optimizer as Optimizer,
+    OptimizerState as OptimizerState,
+    PassReport as PassReport,
+    Projection as Projection,
+    Regularizer as Regularizer,
+    Sample as Sample,
+    Simplex as Simplex,
+    TrainedModel as TrainedModel,
+    Trainer as Trainer,
+    TrainingHistory as TrainingHistory,
+    TrainingOptions as TrainingOptions,
+    build_objective as build_objective,
+    load as load,
+    train as train,
+    Regularization as Regularization,
+)
+from gmlearn.io import (
+    FileFormat as FileFormat,
+    FormatError as FormatError,
+    read as read,
+    read_evidence as read_evidence,
+    read_sample as read_sample,
+    read_weights as read_weights,
+    write as write,
+    write_sample as write_sample,
+)
+from gmlearn.experiments import (
+    Experiment as Experiment,
+    Run as Run,
+)
+from gmlearn._utils.files import atomic_write as atomic_write
+from gmlearn._utils.lazy import lazy_exports as lazy_exports
+from gmlearn._utils.progress import progress as progress
+from gmlearn._utils.validation import (
+    check_array as check_array,
+    check_choice as check_choice,
+    check_index as check_index,
+    check_number as check_number,
+)
+from gmlearn._version import __version__ as __version__
+from gmlearn import (
+    plot as plot,
+    testing as testing,
+)
