@@ -1,4 +1,6 @@
-"""What a loss is: Delta(x, truth) as an energy of its own, given to the slaves with its sign turned."""
+"""What a loss is: Delta(x, truth) as an energy of its own, given to the slaves with its sign
+turned.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from gmlearn.potentials.base import Block
 
 
 class Loss(ABC):
-    r"""A loss :math:`\Delta(x, \bar x) \ge 0`, zero at the truth, that is a sum of potentials over its own hypergraph.
+    r"""A loss :math:`\Delta(x, \bar x) \ge 0`, zero at the truth, that is a sum of potentials over
+    its own hypergraph.
 
-    A subclass writes `value`, and says by `unary` and `blocks` what :math:`-\Delta` adds to the energy; the cliques may be
-    ones that the model does not have. `observed` (V,) marks the variables whose true label is known.
+    A subclass writes `value`, and says by `unary` and `blocks` what :math:`-\Delta` adds to the
+    energy; the cliques may be ones that the model does not have. `observed` (V,) marks the
+    variables whose true label is known.
     """
 
     registry_kind: ClassVar[str] = "loss"

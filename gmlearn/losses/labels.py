@@ -55,13 +55,16 @@ class Hamming(LabelLoss):
             return self.scale * wrong
         if len(self.weights) != crf.n_vars:
             raise ValueError(
-                f"weights: expected one for each of the {crf.n_vars} variables, got {len(self.weights)}"
+                f"weights: expected one for each of the {crf.n_vars} variables, got "
+                f"{len(self.weights)}"
             )
         return self.scale * wrong * np.repeat(self.weights, crf.n_states)
 
 
 class WeightedHamming(Hamming):
-    """Hamming loss with a factor for each true label, to balance rare classes: delta_v(l) = weight[truth_v] [l != truth_v]."""
+    """Hamming loss with a factor for each true label, to balance rare classes: delta_v(l) =
+    weight[truth_v] [l != truth_v].
+    """
 
     name = "weighted-hamming"
 
@@ -76,13 +79,16 @@ class WeightedHamming(Hamming):
     def costs(self, crf: CRF, truth: np.ndarray) -> np.ndarray:
         if crf.n_vars and int(truth.max()) >= len(self.label_weights):
             raise ValueError(
-                f"label_weights: {len(self.label_weights)} weights, but the truth has label {int(truth.max())}"
+                f"label_weights: {len(self.label_weights)} weights, but the truth has label "
+                f"{int(truth.max())}"
             )
         return super().costs(crf, truth) * np.repeat(self.label_weights[truth], crf.n_states)
 
 
 class LabelDistance(LabelLoss):
-    """Delta = sum_v min(|x_v - truth_v|, truncation) / scale: wrong labels near the truth cost less."""
+    """Delta = sum_v min(|x_v - truth_v|, truncation) / scale: wrong labels near the truth cost
+    less.
+    """
 
     name = "label-distance"
 

@@ -22,7 +22,8 @@ class CRF:
 
     Parameters
     ----------
-    n_states : int (V,), the number of states of each variable; or the number of variables, with `n_labels`.
+    n_states : int (V,), the number of states of each variable; or the number of variables, with
+        `n_labels`.
     n_labels : one number of states for all variables.
 
     Examples
@@ -41,7 +42,8 @@ class CRF:
             n_states = np.full(n_vars, check_number("n_labels", n_labels, integer=True))
         elif np.ndim(n_states) == 0:
             raise ValueError(
-                f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got {n_states!r} alone"
+                f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got "
+                f"{n_states!r} alone"
             )
         self.n_states = check_array("n_states", n_states, ndim=1, dtype=np.int64)
         if self.n_states.size and self.n_states.min() < 1:
@@ -53,6 +55,8 @@ class CRF:
         self.blocks: list[Block] = []
         #: a constant of the energy, whatever the labels
         self.constant = 0.0
+        #: int (n + 1,), first variable of each model that was joined into this one
+        self.parts = np.array([0, len(self.n_states)])
 
     # ------------------------------------------------------------------ building
 
@@ -75,7 +79,8 @@ class CRF:
 
         Parameters
         ----------
-        costs : (V, L), or one array of costs for each variable where their numbers of states differ.
+        costs : (V, L), or one array of costs for each variable where their numbers of states
+            differ.
         variables : int (n,), the variables concerned, all by default.
         """
         variables = (
@@ -101,7 +106,8 @@ class CRF:
             expected = (len(variables), int(states[0]) if len(states) else 0)
             if (states != expected[1]).any():
                 raise ValueError(
-                    "costs: the variables have different numbers of states; give one array for each variable"
+                    "costs: the variables have different numbers of states; give one array for "
+                    "each variable"
                 )
             flat = check_array("costs", costs, shape=expected, allow_inf=True).ravel()
         slots = np.repeat(self.offsets[variables], states) + _ranges(states)
@@ -109,7 +115,8 @@ class CRF:
         return self
 
     def add(self, block: Block | str, **parameters: Any) -> Block:
-        """Add a block of cliques: an object, or the name of a registered potential and its parameters.
+        """Add a block of cliques: an object, or the name of a registered potential and its
+        parameters.
 
         Returns the block as the model holds it, which is what `remove` takes.
         """
@@ -117,7 +124,8 @@ class CRF:
             block = registry.get("potential", block)(**parameters)
         elif parameters:
             raise ValueError(
-                f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not with a block object"
+                f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not "
+                f"with a block object"
             )
         if not isinstance(block, Block):
             raise TypeError(
@@ -135,7 +143,8 @@ class CRF:
                 del self.blocks[i]
                 return
         raise ValueError(
-            f"crf.remove: {block!r} is not a block of this model; use what crf.add returned, or crf.blocks"
+            f"crf.remove: {block!r} is not a block of this model; use what crf.add returned, or "
+            f"crf.blocks"
         )
 
     def copy(self) -> CRF:
@@ -149,7 +158,8 @@ class CRF:
 
         Parameters
         ----------
-        labels : int (V,) with `mask` (bool, True = fix), or with -1 for free variables; or a mapping variable -> label.
+        labels : int (V,) with `mask` (bool, True = fix), or with -1 for free variables; or a
+            mapping variable -> label.
         """
         if isinstance(labels, Mapping):
             full = np.full(self.n_vars, -1, np.int64)
@@ -265,7 +275,8 @@ class CRF:
         if bad.size:
             v = int(bad[0])
             raise ValueError(
-                f"labels: variable {v} has states 0..{int(self.n_states[v]) - 1}, got {int(labels[v])}"
+                f"labels: variable {v} has states 0..{int(self.n_states[v]) - 1}, got "
+                f"{int(labels[v])}"
             )
 
     def __repr__(self) -> str:
@@ -278,7 +289,8 @@ class CRF:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{b.name}</td><td>{len(b)}</td><td>{b.arity}</td><td>{b.segments() or 'fixed'}</td></tr>"
+            f"<tr><td>{b.name}</td><td>{len(b)}</td><td>{b.arity}</td>"
+            f"<td>{b.segments() or 'fixed'}</td></tr>"
             for b in self.blocks
         )
         return (

@@ -1,8 +1,10 @@
-"""A model at fixed weights as flat arrays of tables: what compiled kernels and linear programs read."""
+"""A model at fixed weights as flat arrays of tables: what compiled kernels and linear programs
+read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,12 +12,12 @@ import numpy as np
 
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock
-from gmlearn.potentials.table import Table
 
 
 @dataclass(frozen=True)
 class FactorGraph:
-    """Cliques as tables: clique f costs ``scale[f] * values[start[f] + sum_i x[scope_i] * stride_i]``.
+    """Cliques as tables: clique f costs ``scale[f] * values[start[f] + sum_i x[scope_i] *
+    stride_i]``.
 
     offsets : int (V + 1,), first coordinate of each variable.   unary : float (n_coords,).
     indptr, scope, stride : the cliques' variables, flat, with the step of each label in the table.
@@ -31,9 +33,13 @@ class FactorGraph:
     values: np.ndarray
 
     @classmethod
-    def of(cls, crf: CRF, w: Mapping[str, np.ndarray]) -> FactorGraph:
-        """Tables of all blocks; raises ValueError where a block is too large to write out."""
-        blocks = blocks_by_size(crf)
+    def of(
+        cls, crf: CRF, w: Mapping[str, np.ndarray], chosen: Sequence[Block] | None = None
+    ) -> FactorGraph:
+        """Tables of all clique blocks, or of the chosen ones; raises ValueError where a block is
+        too large to write out.
+        """
+        blocks = blocks_by_size(crf, chosen)
         parts = [_factors(b, w) for b in blocks]
         begin = np.cumsum([0] + [len(p[3]) for p in parts])
 
@@ -100,18 +106,15 @@ class FactorGraph:
 
 def table_entries(crf: CRF) -> float:
     """Entries of all cliques' tables, if they were written out."""
-    return float(
-        sum(
-            b.shapes.prod(axis=1).sum() if isinstance(b, Table) else len(b) * b.table_size()
-            for b in crf.clique_blocks
-        )
-    )
+    return float(sum(Block.form_size(b) for b in crf.clique_blocks))
 
 
-def blocks_by_size(crf: CRF) -> list[Block]:
-    """The cliques of a model in the order of its `FactorGraph`: ragged blocks are split by clique size."""
+def blocks_by_size(crf: CRF, chosen: Sequence[Block] | None = None) -> list[Block]:
+    """The (chosen) cliques of a model in the order of its `FactorGraph`: ragged blocks are split
+    by clique size.
+    """
     parts: list[Block] = []
-    for block in crf.clique_blocks:
+    for block in crf.clique_blocks if chosen is None else chosen:
         if isinstance(block, RaggedBlock):
             parts += [
                 block.take(np.flatnonzero(block.sizes == size)) for size in np.unique(block.sizes)
@@ -125,17 +128,9 @@ def _factors(
     block: Block, w: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(start (M,), stride (S,), scale (M,), values) of one block."""
-    m, k = len(block), block.arity
-    if isinstance(block, Table):
-        return block.start, block.strides.ravel(), np.ones(m), block.values
-    if k == 2 and not isinstance(block, RaggedBlock):
+    if block.arity == 2 and not isinstance(block, RaggedBlock):
         form = block.pairwise(w)
-        return (
-            form.start,
-            np.stack([form.stride, np.ones(m, np.int64)], axis=1).ravel(),
-            form.scale,
-            form.values,
-        )
-    table = block.table(w)
-    step = block.max_states ** np.arange(k - 1, -1, -1)
-    return np.arange(m) * int(np.prod(table.shape[1:])), np.tile(step, m), np.ones(m), table.ravel()
+        stride = np.stack([form.stride, np.ones(len(block), np.int64)], axis=1)
+        return form.start, stride.ravel(), form.scale, form.values
+    values, start, stride = block.dense(w)
+    return start, stride.ravel(), np.ones(len(block)), values

@@ -25,15 +25,18 @@ CHUNK = 2**21
 def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> networkx.Graph:
     """The bipartite factor graph of a model.
 
-    Nodes ``("v", i)`` are variables, with `n_states` and `unary` (L_i,), their costs. Nodes ``("f", block, clique)`` are
-    cliques, with `variables` (a tuple, in the order of the table's axes), `potential` (its registered name) and, where it is
-    known and small enough, `table`, an array with one axis per variable. Edges join cliques and their variables. The graph's
-    attribute `constant` is the constant of the energy; the node attribute `bipartite` is 0 for variables, 1 for cliques.
+    Nodes ``("v", i)`` are variables, with `n_states` and `unary` (L_i,), their costs. Nodes ``("f",
+    block, clique)`` are cliques, with `variables` (a tuple, in the order of the table's axes),
+    `potential` (its registered name) and, where it is known and small enough, `table`, an array
+    with one axis per variable. Edges join cliques and their variables. The graph's attribute
+    `constant` is the constant of the energy; the node attribute `bipartite` is 0 for variables, 1
+    for cliques.
 
     Parameters
     ----------
-    weights : values of the weight segments. None leaves out what they decide: learnt cliques have no `table`, and learnt
-        unary terms stay cliques of their own; with weights these are part of `unary`.
+    weights : values of the weight segments. None leaves out what they decide: learnt cliques have
+        no `table`, and learnt unary terms stay cliques of their own; with weights these are part of
+        `unary`.
     max_table : joint states up to which a clique gets its `table`; 0 for none.
 
     Notes
@@ -75,7 +78,9 @@ def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> ne
 def _tables(
     block: Block, w: Mapping[str, np.ndarray], max_table: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """(clique, its table) for the cliques that are small enough, a chunk of equal size at a time."""
+    """(clique, its table) for the cliques that are small enough, a chunk of equal size at a
+    time.
+    """
     sizes = np.diff(block.indptr)
     for size in np.unique(sizes):
         cliques = np.flatnonzero(sizes == size)
@@ -95,8 +100,8 @@ def from_networkx(graph: networkx.Graph) -> CRF:
 
     Parameters
     ----------
-    graph : nodes ``("v", 0)`` to ``("v", V - 1)`` with `n_states` and (optionally) `unary`; nodes ``("f", ...)`` with
-        `variables` and `table`, joined by edges to their variables.
+    graph : nodes ``("v", 0)`` to ``("v", V - 1)`` with `n_states` and (optionally) `unary`; nodes
+        ``("f", ...)`` with `variables` and `table`, joined by edges to their variables.
 
     Raises
     ------
@@ -113,7 +118,8 @@ def from_networkx(graph: networkx.Graph) -> CRF:
     missing = [i for i in range(n_vars) if ("v", i) not in graph]
     if missing:
         raise ValueError(
-            f"graph: expected variables ('v', 0) to ('v', {n_vars - 1}), found no ('v', {missing[0]})"
+            f"graph: expected variables ('v', 0) to ('v', {n_vars - 1}), found no ('v', "
+            f"{missing[0]})"
         )
     crf = CRF(np.array([_attribute(graph, ("v", i), "n_states") for i in range(n_vars)], np.int64))
     for i in range(n_vars):
@@ -140,13 +146,15 @@ def _add_cliques(crf: CRF, graph: networkx.Graph, nodes: list) -> None:
         neighbours = {other[1] for other in graph.neighbors(node)}
         if set(variables) != neighbours:
             raise ValueError(
-                f"graph: {node!r} names the variables {variables}, but its edges lead to {sorted(neighbours)}"
+                f"graph: {node!r} names the variables {variables}, but its edges lead to "
+                f"{sorted(neighbours)}"
             )
         table = np.asarray(_attribute(graph, node, "table"), float)
         shape = tuple(crf.n_states[list(variables)].tolist())
         if table.shape != shape:
             raise ValueError(
-                f"graph: the table of {node!r} has shape {table.shape}, but its variables have {shape} states"
+                f"graph: the table of {node!r} has shape {table.shape}, but its variables have "
+                f"{shape} states"
             )
         scopes, tables = by_arity.setdefault(len(variables), ([], []))
         scopes.append(variables)
@@ -162,7 +170,8 @@ def _add_cliques(crf: CRF, graph: networkx.Graph, nodes: list) -> None:
 def _attribute(graph: networkx.Graph, node: Any, name: str) -> Any:
     if name not in graph.nodes[node]:
         advice = (
-            "; a learnt clique gets one by crf.to_networkx(weights), a large one by a larger max_table"
+            "; a learnt clique gets one by crf.to_networkx(weights), a large one by a larger "
+            "max_table"
             if name == "table"
             else ""
         )

@@ -37,7 +37,9 @@ def grid_cliques(
 
 
 def find_grid(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
-    """(height, width) if `edges` are exactly those of a 4-connected grid numbered row by row, else None."""
+    """(height, width) if `edges` are exactly those of a 4-connected grid numbered row by row,
+    else None.
+    """
     low = np.minimum(edges[:, 0], edges[:, 1])  # much faster than reductions along an axis of two
     step = np.abs(edges[:, 0] - edges[:, 1])
     wide = step[step > 1]

@@ -38,7 +38,8 @@ class WeightLayout:
             for name, shape in part.items():
                 if merged.setdefault(name, tuple(shape)) != tuple(shape):
                     raise ValueError(
-                        f"weight segment {name!r} has shape {merged[name]} in one of the {what} and "
+                        f"weight segment {name!r} has shape {merged[name]} in one of the {what} "
+                        f"and "
                         f"{tuple(shape)} in another; rename one of them"
                     )
         return cls(merged)
@@ -60,7 +61,9 @@ class WeightLayout:
         return out
 
     def check(self, weights: Any, what: str = "weights") -> dict[str, np.ndarray]:
-        """`weights` (a mapping, or one flat vector) as complete, finite arrays of the right shapes."""
+        """`weights` (a mapping, or one flat vector) as complete, finite arrays of the right
+        shapes.
+        """
         if weights is None:
             weights = {}
         if not isinstance(weights, Mapping):

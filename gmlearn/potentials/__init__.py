@@ -1,6 +1,10 @@
-"""Potentials: blocks of cliques with vectorised energies and features. They never solve anything."""
+"""Potentials: blocks of cliques with vectorised energies and features.
 
-from gmlearn.potentials.base import Block, PairwiseForm, RaggedBlock, Weights
+They never solve anything.
+"""
+
+from gmlearn.potentials.base import Block, RaggedBlock, Weights
+from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
 from gmlearn.potentials.table import Pairwise, Table
 from gmlearn.potentials.unary import Unary

@@ -1,39 +1,49 @@
-"""What a potential is: a block of cliques of one type, with an energy that is linear in the weights."""
+"""What a potential is: a block of cliques of one type, with an energy that is linear in the
+weights.
+"""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gmlearn._utils.validation import check_array
+from gmlearn.potentials.form import PairwiseForm
 
 Weights = Mapping[str, np.ndarray]
 #: joint states that a dense table of a whole block may have before `Block.table` refuses
 MAX_TABLE_ENTRIES = 20_000_000
+#: labellings that `Block.expected_features` writes out at a time
+EXPECTED_ROWS = 2_000_000
+
+#: entries that `Block.table` evaluates at a time
+TABLE_PART = 1_000_000
 
 
 class Block(ABC):
     r"""M cliques of one type: :math:`h_c(x_c; w) = w \cdot g_c(x_c) + \mathrm{const}_c(x_c)`.
 
-    A subclass sets `name`, stores arrays with a leading M, names them in `per_clique`, and writes `energy` and
-    `features`; everything else has a default. Hard constraints are ``inf`` and carry no weight.
+    A subclass sets `name`, stores arrays with a leading M, names them in `per_clique`, and writes
+    `energy` and `features`; everything else has a default. Hard constraints are ``inf`` and carry
+    no weight.
 
     Attributes
     ----------
     variables : int (M, k), the variables of each clique.
-    states : int (M, k), how many states each of them has; set by `bind` when the block joins a model.
+    states : int (M, k), how many states each of them has; set by `bind` when the block joins a
+        model.
     """
 
     registry_kind: ClassVar[str] = "potential"
     name: ClassVar[str] = ""
     #: attributes with a leading M, cut by `take` (None values are left alone)
     per_clique: ClassVar[tuple[str, ...]] = ()
-    #: the largest number of states when the block was bound; unlike `max_states` it is the same for every part of the block
+    #: the largest number of states when the block was bound; unlike `max_states` it is the same for
+    #: every part of the block
     n_labels: int = 0
 
     def __init__(self, variables: Any):
@@ -54,30 +64,74 @@ class Block(ABC):
         """Energies (M,) of clique labellings `x` (M, k); always const + w . features."""
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        r"""Features summed over the cliques, :math:`\sum_m weight_m\, g_m(x_m)`, by weight segment."""
+        r"""Features summed over the cliques, :math:`\sum_m weight_m\, g_m(x_m)`, by weight
+        segment.
+        """
         return {}
 
-    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray] | None:
-        """Features (M, *shape) clique by clique; None if only their sum is known (training then takes coarser steps)."""
-        return None if self.segments() else {}
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Features (M, *shape) clique by clique; here by one call of `features` for each."""
+        return self._features_of(x, np.arange(len(self)), len(self))
 
-    def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray] | None:
-        """Features (n, *shape) summed within groups of cliques, `group` int (M,) below `n`; None as in `clique_features`."""
-        parts = self.clique_features(x)
-        if parts is None:
-            return None
-        sums = {}
-        for name, value in parts.items():
-            size = int(np.prod(value.shape[1:]))
-            index = group[:, None] * size + np.arange(size)
-            sums[name] = weighted_bincount(index, np.asarray(value), n * size).reshape(
-                n, *value.shape[1:]
-            )
+    def _features_of(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray]:
+        """`features_by` from nothing but `features`."""
+        sums = {name: np.zeros((n, *shape)) for name, shape in self.segments().items()}
+        order = np.argsort(group, kind="stable") if sums else np.zeros(0, np.int64)
+        number, first = np.unique(group[order], return_index=True)
+        for g, cliques in zip(number, np.split(order, first[1:])):
+            part = self.take(cliques)
+            own = part.shape_members(np.ravel(x)[self._places(cliques)])
+            for name, value in part.features(own).items():
+                sums[name][g] = value
         return sums
 
+    def _places(self, cliques: np.ndarray) -> np.ndarray:
+        """Where the members of some cliques stand among all members."""
+        start, size = self.indptr[cliques], np.diff(self.indptr)[cliques]
+        return np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+
+    def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray]:
+        """Features (n, *shape) summed within groups of cliques, `group` int (M,) below `n`."""
+        if type(self).clique_features is Block.clique_features:
+            return self._features_of(x, group, n)
+        sums = {}
+        for name, value in self.clique_features(x).items():
+            size = int(np.prod(value.shape[1:]))
+            index = group[:, None] * size + np.arange(size)
+            flat = weighted_bincount(index, np.asarray(value), n * size)
+            sums[name] = flat.reshape(n, *value.shape[1:])
+        return sums
+
+    def expected_features(self, joint: np.ndarray) -> dict[str, np.ndarray]:
+        """Features under joint label distributions `joint` (M, L, ..., L) of the cliques, summed.
+
+        The default writes out every labelling of positive probability, O(M L^k).
+        """
+        total: dict[str, np.ndarray] = {}
+        shape = joint.shape[1:]
+        configurations = np.indices(shape).reshape(len(shape), -1).T
+        step = max(1, EXPECTED_ROWS // max(1, len(configurations)))
+        for first in range(0, len(self) if self.segments() else 0, step):
+            index = np.arange(first, min(first + step, len(self)))
+            weight = joint[index].ravel()
+            used = weight > 0
+            part = self.take(np.repeat(index, len(configurations))[used])
+            x = np.tile(configurations, (len(index), 1))[used]
+            for name, value in part.features(part.shape_members(x.ravel()), weight[used]).items():
+                total[name] = total.get(name, 0.0) + value
+        return total
+
     def segments(self) -> dict[str, tuple[int, ...]]:
-        """The weight segments that this block reads, with their shapes; empty for a fixed potential."""
+        """The weight segments that this block reads, with their shapes; empty for a fixed
+        potential.
+        """
         return {}
+
+    def repair(self, x: np.ndarray, w: Weights) -> np.ndarray | None:
+        """Labels near `x` (M, k) that break no hard constraint of their clique; None if the
+        block knows none (a slave solver's `propose` is asked then).
+        """
+        return None
 
     def check(self) -> None:
         """Further checks once `states` is known; raise ValueError with the reason."""
@@ -85,8 +139,10 @@ class Block(ABC):
 
     # ------------------------------------------------------------------ what every block has
 
-    def bind(self, n_states: np.ndarray) -> Block:
-        """This block within a model whose variables have `n_states` (V,) states: range and shape checks."""
+    def bind(self, n_states: np.ndarray) -> Self:
+        """This block within a model whose variables have `n_states` (V,) states: range and shape
+        checks.
+        """
         n = len(n_states)
         bad = self.members[(self.members < 0) | (self.members >= n)]
         if bad.size:
@@ -94,7 +150,8 @@ class Block(ABC):
         self._check_distinct()
         bound = copy.copy(self)
         bound.states = np.ascontiguousarray(n_states[self.variables])
-        bound.n_labels = bound.max_states
+        # without cliques, weights have the shapes that the model's variables ask for
+        bound.n_labels = bound.max_states if len(self) else int(n_states.max(initial=1))
         bound.check()
         return bound
 
@@ -107,7 +164,7 @@ class Block(ABC):
                 f"{self.variables[repeated[0]].tolist()}"
             )
 
-    def take(self, index: Any) -> Block:
+    def take(self, index: Any) -> Self:
         """The cliques at `index` (M',), repeats allowed, as a block."""
         part = copy.copy(self)
         for attribute in ("variables", "states", *self.per_clique):
@@ -115,6 +172,34 @@ class Block(ABC):
             if value is not None:
                 setattr(part, attribute, value[index])
         return part
+
+    #: what `join` puts together besides `per_clique` (the members of cliques)
+    _joined: ClassVar[tuple[str, ...]] = ("variables", "states")
+
+    def fits(self, other: Block) -> bool:
+        """Can the cliques of `other` join these in one block? All that they share must be equal."""
+        mine, theirs = vars(self), vars(other)
+        if type(self) is not type(other) or len(mine) != len(theirs):
+            return False
+        for name, a in mine.items():
+            b = theirs.get(name, self)
+            if a is b:
+                continue
+            if name in self._joined or name in self.per_clique:
+                if np.shape(a)[1:] != np.shape(b)[1:]:
+                    return False
+            elif not _same(a, b):
+                return False
+        return True
+
+    def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
+        """The cliques of `blocks`, which all fit, in one block; their variables are shifted."""
+        whole = copy.copy(self)
+        for name in (*self._joined, *self.per_clique):
+            if getattr(self, name) is not None:
+                setattr(whole, name, np.concatenate([getattr(b, name) for b in blocks]))
+        whole.variables = np.concatenate([b.variables + s for b, s in zip(blocks, shifts)])
+        return whole
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -152,32 +237,67 @@ class Block(ABC):
     def max_states(self) -> int:
         return int(self.member_states.max(initial=1))
 
+    @np.errstate(over="ignore")
     def table_size(self) -> float:
-        """Entries of the dense table of one clique, padded to the largest number of states."""
-        return float(self.max_states) ** self.arity
+        """Entries of the dense table of one clique, padded to the largest number of states; inf
+        beyond what a float holds.
+        """
+        return float(np.float64(self.max_states) ** self.arity)
+
+    @np.errstate(over="ignore")
+    def form_size(self) -> float:
+        """Numbers that `pairwise` (`dense`, if these are no edges) writes out for the whole block.
+        A block with a smaller form of its own overrides it together with `pairwise`.
+        """
+        states = self.member_states.astype(float)
+        return float(np.multiply.reduceat(states, self.indptr[:-1]).sum()) if len(self) else 0.0
+
+    def check_size(self, entries: float) -> None:
+        """Refuse a dense table of so many entries before any memory is asked for."""
+        if entries > MAX_TABLE_ENTRIES:
+            raise ValueError(
+                f"{self}: a dense table would have {entries:.3g} entries "
+                f"(limit {MAX_TABLE_ENTRIES}); a slave solver for {self.name!r} needs none"
+            )
+
+    def dense(self, w: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Energies of all joint states: (values, start (M,), stride (M, k)), clique m at labels x
+        costs ``values[start[m] + (stride[m] * x).sum()]``. O(sum of table sizes).
+        """
+        self.check_size(Block.form_size(self))
+        states = self.member_states.reshape(-1, max(self.arity, 1))
+        steps = np.cumprod(states[:, ::-1], axis=1)[:, ::-1]
+        stride = np.concatenate([steps[:, 1:], np.ones((len(self), 1), np.int64)], axis=1)
+        start = np.cumsum(steps[:, 0]) - steps[:, 0]
+        values = np.empty(int(steps[:, 0].sum()))
+        for first in range(0, len(values), TABLE_PART):
+            place = np.arange(first, min(first + TABLE_PART, len(values)))
+            clique = np.searchsorted(start, place, side="right") - 1
+            x = (place - start[clique])[:, None] // stride[clique] % states[clique]
+            part = self.take(clique)
+            values[place] = part.energy(part.shape_members(x.ravel()), w)
+        return values, start, stride
 
     def table(self, w: Weights) -> np.ndarray:
-        """Dense energies (M, L, ..., L), L = `max_states`; inf where a variable has fewer states. O(M L^k)."""
-        if self.table_size() * len(self) > MAX_TABLE_ENTRIES:
-            raise ValueError(
-                f"{self}: a dense table would have {self.table_size() * len(self):.3g} entries "
-                f"(limit {MAX_TABLE_ENTRIES})"
-            )
-        size, arity = self.max_states, self.arity
-        configurations = np.indices((size,) * arity).reshape(arity, -1).T
-        clique = np.repeat(np.arange(len(self)), len(configurations))
-        x = np.tile(configurations, (len(self), 1))
-        possible = (x < self.member_states.reshape(-1, max(arity, 1))[clique]).all(axis=1)
-        values = np.full(len(x), np.inf)
-        part = self.take(clique[possible])
-        values[possible] = part.energy(part.shape_members(x[possible].ravel()), w)
-        return values.reshape((len(self),) + (size,) * arity)
+        """Dense energies (M, L, ..., L), L = `max_states`; inf where a variable has fewer
+        states. O(M L^k).
+        """
+        self.check_size(self.table_size() * max(len(self), 1))
+        values, start, _ = self.dense(w)
+        padded = np.full((len(self),) + (self.max_states,) * self.arity, np.inf)
+        each = padded.size // max(len(self), 1)
+        if len(values) == padded.size and np.array_equal(start, each * np.arange(len(self))):
+            return values.reshape(padded.shape)
+        states = self.member_states.reshape(-1, max(self.arity, 1))
+        for m, (first, shape) in enumerate(zip(start.tolist(), states.tolist())):
+            own = values[first : first + int(np.prod(shape))].reshape(shape)
+            padded[m][tuple(slice(n) for n in shape)] = own
+        return padded
 
     def pairwise(self, w: Weights) -> PairwiseForm:
         """The edges' costs, for blocks of arity 2."""
-        table = self.table(w)
-        m, size = len(self), self.max_states
-        return PairwiseForm(table.ravel(), np.arange(m) * size * size, np.full(m, size), np.ones(m))
+        values, start, stride = self.dense(w)
+        return PairwiseForm(values, start, stride[:, 0], np.ones(len(self)))
 
     def __repr__(self) -> str:
         labels = "" if self.states is None else f", L={self.max_states}"
@@ -232,7 +352,7 @@ class RaggedBlock(Block):
     def __len__(self) -> int:
         return len(self._indptr) - 1
 
-    def bind(self, n_states: np.ndarray) -> Block:
+    def bind(self, n_states: np.ndarray) -> Self:
         n = len(n_states)
         bad = self._members[(self._members < 0) | (self._members >= n)]
         if bad.size:
@@ -244,11 +364,12 @@ class RaggedBlock(Block):
             raise ValueError(f"{self}: clique {clique} names a variable twice")
         bound = copy.copy(self)
         bound.states = n_states[self._members]
-        bound.n_labels = bound.max_states
+        # without cliques, weights have the shapes that the model's variables ask for
+        bound.n_labels = bound.max_states if len(self) else int(n_states.max(initial=1))
         bound.check()
         return bound
 
-    def take(self, index: Any) -> Block:
+    def take(self, index: Any) -> Self:
         index = np.atleast_1d(np.arange(len(self))[index])
         part = copy.copy(self)
         sizes = self.sizes[index]
@@ -266,40 +387,42 @@ class RaggedBlock(Block):
                 setattr(part, attribute, value[cut])
         return part
 
+    @property
+    def _joined(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("_members", "_indptr", "states", *self.per_member)
+
+    def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
+        whole = copy.copy(self)
+        for name in (*self._joined, *self.per_clique):
+            if getattr(self, name) is not None:
+                setattr(whole, name, np.concatenate([getattr(b, name) for b in blocks]))
+        whole._members = np.concatenate([b.members + s for b, s in zip(blocks, shifts)])
+        sizes = np.concatenate([np.diff(b.indptr) for b in blocks])
+        whole._indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return whole
+
     def gather(self, x: np.ndarray) -> np.ndarray:
         return x[self._members]
 
     def shape_members(self, per_member: np.ndarray) -> np.ndarray:
         return per_member
 
-    def table(self, w: Weights) -> np.ndarray:
-        """Dense energies (M, L, ..., L) for cliques of one size."""
-        sizes = self.sizes
-        if len(sizes) and (sizes != sizes[0]).any():
+    def dense(self, w: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same for cliques of one size."""
+        if len(np.unique(self.sizes)) > 1:
             raise ValueError(
                 f"{self}: cliques of different sizes have no common table; take cliques of one size"
             )
-        return super().table(w)
+        return super().dense(w)
 
 
-#: how compiled kernels may treat the costs of an edge
-DENSE, POTTS, LINEAR = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class PairwiseForm:
-    """Costs of edges as compiled kernels read them: ``scale[e] * values[start[e] + a * stride[e] + b]``.
-
-    values : float, a pool of tables shared by edges.   start, stride : int (M,).   scale : float (M,).
-    kind : `POTTS`, the table is [a != b]; `LINEAR`, it is min(|a - b|, cut); both allow messages in O(L). Else `DENSE`.
-    """
-
-    values: np.ndarray
-    start: np.ndarray
-    stride: np.ndarray
-    scale: np.ndarray
-    kind: int = DENSE
-    cut: float = np.inf
+def _same(a: Any, b: Any) -> bool:
+    """Are two attributes of blocks equal? What cannot be compared is not."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return type(a) is type(b) and isinstance(a, (bool, int, float, str, tuple)) and a == b
 
 
 def weighted_bincount(index: np.ndarray, weight: np.ndarray | None, minlength: int) -> np.ndarray:

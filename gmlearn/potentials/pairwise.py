@@ -1,21 +1,16 @@
-"""Edges whose cost is a shared table of the two labels: Potts, truncated distances, learnt tables."""
+"""Edges whose cost is a shared table of the two labels: Potts, truncated distances, learnt
+tables.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gmlearn._utils.validation import check_array, check_number
-from gmlearn.potentials.base import (
-    DENSE,
-    LINEAR,
-    POTTS,
-    Block,
-    PairwiseForm,
-    Weights,
-    weighted_bincount,
-)
+from gmlearn.potentials.base import Block, Weights, weighted_bincount
+from gmlearn.potentials.form import DENSE, LINEAR, POTTS, PairwiseForm
 
 
 def _edges(owner: str, edges: Any) -> np.ndarray:
@@ -28,12 +23,15 @@ class ScaledDistance(Block):
     Parameters
     ----------
     edges : int (M, 2).
-    contrast : float (M,), :math:`s_e = contrast_e` if `weight` is None, else :math:`w \cdot contrast_e` with one weight.
+    contrast : float (M,), :math:`s_e = contrast_e` if `weight` is None, else :math:`w \cdot
+        contrast_e` with one weight.
     features : float (M, F) instead of `contrast`: :math:`s_e = w \cdot features_e` with F weights.
     weight : name of the weight segment; None for fixed strengths.
     """
 
     per_clique = ("contrast",)
+    #: is D(a, b) a function of |a - b| alone? Then no table of label pairs is ever written
+    of_difference: ClassVar[bool] = False
 
     def __init__(
         self, edges: Any, contrast: Any = None, weight: str | None = None, *, features: Any = None
@@ -91,16 +89,26 @@ class ScaledDistance(Block):
             else d * self.contrast
         }
 
+    def expected_features(self, joint: np.ndarray) -> dict[str, np.ndarray]:
+        if self.weight is None:
+            return {}
+        rows, columns = (np.arange(n) for n in joint.shape[1:])
+        table = self.distance(rows[:, None], columns).astype(float)
+        return {self.weight: np.einsum("eab,ab->e", joint, table) @ self.contrast}
+
+    def form_size(self) -> float:
+        return 2.0 * self.max_states if self.of_difference else self.table_size()
+
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.max_states), len(self)
+        strength = np.array(self.strength(w), float)
+        if self.of_difference:
+            values = self.distance(labels, np.zeros_like(labels))
+            return PairwiseForm.of_difference(values, strength, *self.kind())
+        self.check_size(self.form_size())
         table = self.distance(labels[:, None], labels[None, :]).astype(float)
-        return PairwiseForm(
-            table.ravel(),
-            np.zeros(m, np.int64),
-            np.full(m, len(labels)),
-            np.array(self.strength(w), float),
-            *self.kind(),
-        )
+        start, stride = np.zeros(m, np.int64), np.full(m, len(labels))
+        return PairwiseForm(table.ravel(), start, stride, strength, *self.kind())
 
     def kind(self) -> tuple[int, float]:
         """How kernels may treat the distance, and its truncation."""
@@ -120,6 +128,7 @@ class Potts(ScaledDistance):
     """
 
     name = "potts"
+    of_difference = True
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a != b
@@ -129,9 +138,12 @@ class Potts(ScaledDistance):
 
 
 class Truncated(ScaledDistance):
-    r"""Edges :math:`s_e \min(|a - b|^{power}, truncation)`; power 1 is truncated linear, 2 truncated quadratic."""
+    r"""Edges :math:`s_e \min(|a - b|^{power}, truncation)`; power 1 is truncated linear, 2
+    truncated quadratic.
+    """
 
     name = "truncated"
+    of_difference = True
 
     def __init__(
         self,
@@ -206,6 +218,18 @@ class SharedTable(Block):
         )
         return {self.weight: found.reshape(n, *shape)}
 
+    def expected_features(self, joint: np.ndarray) -> dict[str, np.ndarray]:
+        shape = self.segments()[self.weight]
+        rows, columns = (np.arange(n) for n in joint.shape[1:])
+        total = (
+            joint.sum(axis=0) if self.contrast is None else np.tensordot(self.contrast, joint, 1)
+        )
+        index = self.index(rows[:, None], columns)
+        return {self.weight: weighted_bincount(index, total, int(np.prod(shape))).reshape(shape)}
+
+    def form_size(self) -> float:
+        return float(self.n_labels) ** 2
+
     def pairwise(self, w: Weights) -> PairwiseForm:
         labels, m = np.arange(self.n_labels), len(self)
         table = w[self.weight].ravel()[self.index(labels[:, None], labels[None, :])]
@@ -216,8 +240,8 @@ class SharedTable(Block):
 class LearntTable(SharedTable):
     r"""Edges with one learnt table of label pairs.
 
-    Symmetric: L(L+1)/2 weights, one for each unordered pair, in the order (0,0), (0,1), ..., (0,L-1), (1,1), ...;
-    otherwise weights of shape (L, L).
+    Symmetric: L(L+1)/2 weights, one for each unordered pair, in the order (0,0), (0,1), ...,
+    (0,L-1), (1,1), ...; otherwise weights of shape (L, L).
     """
 
     name = "learnt_table"
@@ -250,6 +274,13 @@ class Difference(SharedTable):
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {self.weight: (self.n_labels,)}
+
+    def form_size(self) -> float:
+        return 2.0 * self.n_labels
+
+    def pairwise(self, w: Weights) -> PairwiseForm:
+        scale = np.ones(len(self)) if self.contrast is None else self.contrast
+        return PairwiseForm.of_difference(w[self.weight], scale)
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.abs(a - b)

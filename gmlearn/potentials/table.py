@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gmlearn._utils.validation import check_array
-from gmlearn.potentials.base import Block, PairwiseForm, Weights
+from gmlearn.potentials.base import Block, Weights
+from gmlearn.potentials.form import PairwiseForm
 
 
 class Table(Block):
@@ -16,12 +18,13 @@ class Table(Block):
     Parameters
     ----------
     variables : int (M, k).
-    tables : one array (L_1, ..., L_k) shared by all cliques, an array (M, L_1, ..., L_k), or a list of M arrays whose
-        shapes may differ. The last variable changes fastest.
+    tables : one array (L_1, ..., L_k) shared by all cliques, an array (M, L_1, ..., L_k), or a list
+        of M arrays whose shapes may differ. The last variable changes fastest.
 
     Attributes
     ----------
-    values : float, all tables flattened, one after the other.   start : int (M,), where each begins.
+    values : float, all tables flattened, one after the other.   start : int (M,), where each
+        begins.
     shapes : int (M, k).
     """
 
@@ -71,6 +74,21 @@ class Table(Block):
                 f"{self.variables[m].tolist()} have {tuple(self.states[m].tolist())} states"
             )
 
+    def fits(self, other: Block) -> bool:
+        return type(self) is type(other) and self.arity == other.arity
+
+    def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
+        whole: Any = super().join(blocks, shifts)
+        pools = [vars(b)["values"] for b in blocks]
+        if any(pool is not self.values for pool in pools):
+            begin = np.cumsum([0, *(len(pool) for pool in pools[:-1])])
+            whole.values = np.concatenate(pools)
+            whole.start = whole.start + np.repeat(begin, [len(b) for b in blocks])
+        return whole
+
+    def dense(self, w: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.values, self.start, self.strides
+
     @property
     def strides(self) -> np.ndarray:
         """int (M, k): how far one more in a label moves within the table."""
@@ -79,6 +97,9 @@ class Table(Block):
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return self.values[self.start + (x * self.strides).sum(axis=1)]
+
+    def form_size(self) -> float:
+        return 0.0  # the tables are there already
 
     def pairwise(self, w: Weights) -> PairwiseForm:
         return PairwiseForm(self.values, self.start, self.shapes[:, 1], np.ones(len(self)))
@@ -91,20 +112,24 @@ def Pairwise(
     table: Any = None,
     contrast: Any = None,
 ) -> Block:
-    """Edges with a table of label pairs: learnt and shared (`weight`), or fixed (`table`, shared or one for each edge).
+    """Edges with a table of label pairs: learnt and shared (`weight`), or fixed (`table`, shared or
+    one for each edge).
 
     Parameters
     ----------
     edges : int (M, 2).
-    weight : name of the segment that holds the learnt table: L(L+1)/2 weights if `symmetric`, else (L, L).
-    table : float (L, L), or (M, L_1, L_2), or a list of M arrays: a fixed table instead of a learnt one.
+    weight : name of the segment that holds the learnt table: L(L+1)/2 weights if `symmetric`, else
+        (L, L).
+    table : float (L, L), or (M, L_1, L_2), or a list of M arrays: a fixed table instead of a learnt
+        one.
     contrast : float (M,), scales the learnt table edge by edge.
     """
     from gmlearn.potentials.pairwise import LearntTable
 
     if (weight is None) == (table is None):
         raise ValueError(
-            "Pairwise: give either `weight` (a learnt table) or `table` (a fixed one), not both or neither"
+            "Pairwise: give either `weight` (a learnt table) or `table` (a fixed one), not both "
+            "or neither"
         )
     if table is not None:
         if contrast is not None:

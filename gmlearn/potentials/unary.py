@@ -35,7 +35,8 @@ class Unary(Block):
         )
         if len(variables) != len(self.inputs):
             raise ValueError(
-                f"Unary.features: expected one row per variable ({len(variables)}), got {len(self.inputs)}"
+                f"Unary.features: expected one row per variable ({len(variables)}), got "
+                f"{len(self.inputs)}"
             )
         super().__init__(variables[:, None])
         self.weight = weight
@@ -43,7 +44,8 @@ class Unary(Block):
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():
             raise ValueError(
-                f"{self}: all variables of one Unary block must have the same number of states; add one for each"
+                f"{self}: all variables of one Unary block must have the same number of states; "
+                f"add one for each"
             )
         if self.inputs.ndim == 3 and len(self) and self.inputs.shape[1] != self.max_states:
             raise ValueError(

@@ -63,7 +63,9 @@ def test_augmented_minimum_by_enumeration(seed, kind, latent):
 
 
 def test_a_count_loss_is_not_seen_by_unary_costs_alone():
-    """The most violated labelling under a count loss has the wrong count, though every single label looks harmless."""
+    """The most violated labelling under a count loss has the wrong count, though every single
+    label looks harmless.
+    """
     crf = gm.CRF(4, 2).add_unary(np.tile([0.0, 0.4], (4, 1)))
     truth, loss = np.zeros(4, np.int64), CountLoss()
     augmented = loss.augment(crf, truth)

@@ -1,4 +1,6 @@
-"""The model: energies by hand and by definition, clamping, adding and removing, and every door that refuses bad input."""
+"""The model: energies by hand and by definition, clamping, adding and removing, and every door
+that refuses bad input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every built-in block: costs by definition, tables and pairwise forms that agree with them, and what it refuses."""
+"""Every built-in block: costs by definition, tables and pairwise forms that agree with them, and
+what it refuses.
+"""
 
 from __future__ import annotations
 
