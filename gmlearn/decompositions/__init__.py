@@ -1,4 +1,7 @@
-"""Decompositions: from an energy to slave groups. They ask the registry for solvers and never iterate."""
+"""Decompositions: from an energy to slave groups.
+
+They ask the registry for solvers and never iterate.
+"""
 
 from gmlearn.decompositions.base import Decomposition, Slaves
 from gmlearn.decompositions.builtin import (
@@ -8,7 +11,9 @@ from gmlearn.decompositions.builtin import (
     RowsColumns,
     SpanningTrees,
     decompose,
+    resolve,
 )
+from gmlearn.decompositions.strips import Strips
 from gmlearn.decompositions.subgraphs import Subgraphs
 
 __all__ = [
@@ -19,6 +24,8 @@ __all__ = [
     "RowsColumns",
     "Slaves",
     "SpanningTrees",
+    "Strips",
     "Subgraphs",
     "decompose",
+    "resolve",
 ]

@@ -6,11 +6,13 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def monotone_chains(edges, n_vars, bend):
-    """Edge-disjoint chains (E,) along which variables increase, so that each variable is in max(in, out) of them.
+    """Edge-disjoint chains (E,) along which variables increase, so that each variable is in max(in,
+    out) of them.
 
-    An edge that arrives at v goes on with an edge that leaves v by the same step where there is one: on a grid
-    numbered row by row this gives the rows and columns (and the diagonals of 8-connected grids). With `bend`, what is
-    left over is joined as well, for longer chains on irregular graphs.
+    An edge that arrives at v goes on with an edge that leaves v by the same step where there is
+    one: on a grid numbered row by row this gives the rows and columns (and the diagonals of
+    8-connected grids). Where `bend` (V,) says so, what is left over is joined as well, for longer
+    chains on irregular graphs.
     """
     n_edges = len(edges)
     out_ptr, in_ptr = np.zeros(n_vars + 1, np.int64), np.zeros(n_vars + 1, np.int64)
@@ -38,7 +40,7 @@ def monotone_chains(edges, n_vars, bend):
                     before[outs[i]] = ins[j]
                     taken[ins[j]] = True
                     break
-        j = in_ptr[v] if bend else in_ptr[v + 1]
+        j = in_ptr[v] if bend[v] else in_ptr[v + 1]
         for i in range(out_ptr[v], out_ptr[v + 1]):
             if before[outs[i]] < 0:
                 while j < in_ptr[v + 1] and taken[ins[j]]:
@@ -68,7 +70,9 @@ def _find(root, v):
 
 @njit(cache=True, nogil=True)
 def spanning_forests(edges, n_vars):
-    """Edge-disjoint trees (E,): spanning forests are peeled off greedily, each of their components is a tree."""
+    """Edge-disjoint trees (E,): spanning forests are peeled off greedily, each of their
+    components is a tree.
+    """
     n_edges = len(edges)
     tree = np.full(n_edges, -1)
     forest = np.full(n_edges, -1)

@@ -19,7 +19,9 @@ def count(coords, chosen, total):
 
 @njit(cache=True, nogil=True)
 def move(per_dual, coords, mean, chosen, size):
-    """per_dual += size ind - mean[coords], with ind = 1 at `chosen`; `mean` comes multiplied by size."""
+    """per_dual += size ind - mean[coords], with ind = 1 at `chosen`; `mean` comes multiplied by
+    size.
+    """
     for d in range(len(per_dual)):
         per_dual[d] -= mean[coords[d]]
     for i in range(len(chosen)):

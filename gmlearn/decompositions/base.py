@@ -1,28 +1,38 @@
-"""What a decomposition returns: slave groups over shared coordinates, and the unary costs to split among them."""
+"""What a decomposition returns: slave groups over shared coordinates, and the unary costs to
+split among them.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from gmlearn._utils.keys import hashed, match
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock
 from gmlearn.slaves import CliqueGroup, ForestGroup, FreeGroup, SlaveGroup, SlaveResult
 from gmlearn.slaves.base import Features
-from gmlearn.slaves.choose import choose_solver
+from gmlearn.slaves.choose import choose_solver, has_edge_form
+from gmlearn.slaves.elimination import c_strides
+from gmlearn.slaves.junction_tree import dense_tables
 
 _local = threading.local()
+#: slaves of a group that hold most variables whose minimisers are offered as labellings
+MAX_LARGE = 4
 
 
 @contextmanager
 def borrowed(size: int) -> Iterator[np.ndarray]:
-    """A float array of this thread for the time of a `with`: fresh memory of that size costs more than to fill it.
+    """A float array of this thread for the time of a `with`: fresh memory of that size costs more
+    than to fill it.
 
     Whoever borrows meanwhile (a slave that solves a model of its own) gets another one.
     """
@@ -35,22 +45,68 @@ def borrowed(size: int) -> Iterator[np.ndarray]:
         _local.buffer = buffer
 
 
+@dataclass(frozen=True)
+class SharedCliques:
+    """Cliques of one shape that several slaves hold: their joint labels are coordinates, and their
+    energies are costs of coordinates, which the slaves split.
+
+    block : n cliques.   first : int (n,), the coordinate of each one's first joint label, last
+        variable fastest.   shape : the numbers of states of a clique's variables.
+    """
+
+    block: Block
+    first: np.ndarray
+    shape: tuple[int, ...]
+
+    @property
+    def coords(self) -> np.ndarray:
+        """int (n, joint labels)."""
+        return self.first[:, None] + np.arange(math.prod(self.shape))
+
+    def chosen(self, labels: np.ndarray) -> np.ndarray:
+        """int (n,): the coordinates of the joint labels in a labelling (V,)."""
+        members = labels[self.block.members].reshape(len(self.first), -1)
+        return self.first + members @ c_strides(self.shape)
+
+
+class DualCosts(NamedTuple):
+    """Dual costs that are kept for other slaves.
+
+    keys : uint64 (n,), see `Slaves.keys`; those of the slaves' own dual variables come first.
+    theta : float (n,), the costs.
+    """
+
+    keys: np.ndarray
+    theta: np.ndarray
+
+
 class Slaves:
     """An energy covered by slave groups.
 
-    A coordinate is one indicator that slaves must agree on; each dual variable of a group belongs to one. Here, for a
-    CRF, the coordinates are the indicators [x_v = l]; a plugin with other coordinates overrides the methods below.
+    A coordinate is one indicator that slaves must agree on; each dual variable of a group belongs
+    to one. Here, for a CRF, the coordinates are the indicators [x_v = l], followed by those of the
+    joint labels of shared cliques; a plugin with other coordinates overrides the methods below.
 
     Parameters
     ----------
     crf : the (augmented) model.
-    groups : slave groups that together hold every clique once.
+    groups : slave groups whose copies of every clique sum to the clique.
     n_coords : number of coordinates.
+    shared : the cliques that several slaves hold.
     """
 
-    def __init__(self, crf: CRF, groups: Sequence[SlaveGroup], n_coords: int | None = None):
-        self.crf, self.groups = crf, list(groups)
-        self.n_coords = crf.n_coords if n_coords is None else n_coords
+    def __init__(
+        self,
+        crf: CRF,
+        groups: Sequence[SlaveGroup],
+        n_coords: int | None = None,
+        shared: Sequence[SharedCliques] = (),
+    ):
+        self.crf, self.groups, self.shared = crf, list(groups), list(shared)
+        joint = sum(s.coords.size for s in self.shared)
+        self.n_coords = crf.n_coords + joint if n_coords is None else n_coords
+        #: coordinates of single labels, which come first
+        self.n_labels = self.n_coords - joint
 
     @cached_property
     def coords(self) -> np.ndarray:
@@ -74,7 +130,9 @@ class Slaves:
 
     @cached_property
     def short_coords(self) -> np.ndarray:
-        """`coords` in 32 bits, where they fit: these passes wait for memory, not for the processor. No sign, no test for one."""
+        """`coords` in 32 bits, where they fit: these passes wait for memory, not for the
+        processor. No sign, no test for one.
+        """
         return self.coords.astype(np.uint32) if self.n_coords < 2**32 else self.coords
 
     @property
@@ -85,15 +143,24 @@ class Slaves:
     def n_slaves(self) -> int:
         return sum(g.n for g in self.groups)
 
-    # ------------------------------------------------------------------ what other coordinates (or faster layouts) override
+    # ------------------------------------------------------------------ what other coordinates (or
 
     def unary(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Unary costs (n_coords,) to be split over the slaves that hold each coordinate."""
-        return self.crf.unary_costs(w)
+        """Costs of coordinates (n_coords,), to be split over the slaves that hold each: unary
+        costs, and those of shared cliques.
+        """
+        costs = self.crf.unary_costs(w)
+        joint = [dense_tables(s.block, s.shape, w).ravel() for s in self.shared]
+        return np.concatenate([costs, *joint]) if joint else costs
 
     def unary_features(self, mean: np.ndarray) -> Features:
         """The gradient in w of <mean, unary(w)>, mean (n_coords,)."""
-        return self.crf.unary_features(mean)
+        total = self.crf.unary_features(mean[: self.crf.n_coords])
+        for s in self.shared:
+            joint = mean[s.coords].reshape(-1, *s.shape)
+            for name, value in s.block.expected_features(joint).items():
+                total[name] = total.get(name, 0.0) + value
+        return total
 
     def constant(self, w: Mapping[str, np.ndarray]) -> float:
         """What no slave holds."""
@@ -107,7 +174,7 @@ class Slaves:
         """Per-coordinate values (n_coords,) at every dual variable, (D,)."""
         return per_coord[self.coords]
 
-    # ------------------------------------------------------------------ the same without temporaries of size D
+    # ------------------------------------------------------------------ the same without temporarie
 
     def shift(self, per_coord: np.ndarray, per_dual: np.ndarray, out: np.ndarray) -> None:
         """out = spread(per_coord) + per_dual."""
@@ -142,22 +209,103 @@ class Slaves:
         for where, result in zip(self.slices, results):
             move(per_dual[where], self.short_coords[where], size * mean, result.chosen, size)
 
+    # ------------------------------------------------------------------ multipliers of other slaves
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int (n_slaves,): the dual variables of each slave."""
+        return np.concatenate([np.zeros(0, np.int64), *(np.diff(g.indptr) for g in self.groups)])
+
+    @cached_property
+    def slave_keys(self) -> np.ndarray:
+        """uint64 (n_slaves,): a key of each slave, by the single labels that it holds."""
+        own = np.where(self.coords < self.n_labels, hashed(self.coords), np.uint64(0))
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(own, dtype=np.uint64)])
+        ends = np.cumsum(self.sizes)
+        return hashed(total[ends] - total[ends - self.sizes])
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """uint64 (D,): a key of each dual variable, by its slave and its (joint) label, whatever
+        other slaves and shared cliques there are.
+        """
+        joint = [joint_keys(s.block, s.shape).ravel() for s in self.shared]
+        names = np.concatenate([hashed(np.arange(self.n_labels)), *joint])
+        return np.repeat(self.slave_keys, self.sizes) ^ names[self.coords]
+
+    def keep(self, theta: np.ndarray, prepared: Sequence[Any]) -> DualCosts:
+        """The dual costs `theta` (D,) for other slaves to start from; `prepared` by the groups."""
+        keys, costs = [self.keys], [theta]
+        ends = np.cumsum([g.n for g in self.groups])
+        for group, tables, end in zip(self.groups, prepared, ends):
+            # a clique that a slave holds alone may be shared later: then it pays for all of it
+            for block, part, _, at in getattr(group, "paid", ()):
+                own = self.slave_keys[end - group.n + part.owner]
+                keys.append((own[:, None] ^ joint_keys(block, part.shape)).ravel())
+                costs.append(tables[part.entries(at)].ravel())
+        return DualCosts(np.concatenate(keys), np.concatenate(costs))
+
+    def recall(self, kept: DualCosts) -> np.ndarray:
+        """Dual costs (D,) that other slaves have kept, 0 where there were none."""
+        theta = np.where(np.isfinite(kept.theta), kept.theta, 0.0)
+        if np.array_equal(kept.keys[: len(self.coords)], self.keys):
+            return theta[: len(self.coords)]
+        return np.append(theta, 0.0)[match(kept.keys, self.keys)]
+
+    def carry(self, old: Slaves, lam: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Multipliers (D,) that go on from the multipliers `lam` of other slaves of the same
+        variables.
+
+        A slave that holds the same labels as before keeps its whole dual costs (shares and
+        multipliers), a new one starts with costs of zero, and the projection onto zero sums splits
+        what is left over. So if all old slaves are still there and the new ones hold copies of
+        their cliques, the bound is the same as before.
+        """
+        share = old.spread(old.unary(w) / np.maximum(old.count, 1.0))
+        theta = self.recall(old.keep(share + lam, [g.prepare(w) for g in old.groups]))
+        return theta - self.spread(self.mean(theta))
+
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """The coordinates (n_coords,) of a labelling (V,)."""
         out = np.zeros(self.n_coords)
         out[self.crf.offsets[:-1] + labels] = 1.0
+        for cliques in self.shared:
+            out[cliques.chosen(labels)] = 1.0
         return out
 
     def proposals(self, results: Sequence[SlaveResult], mean: np.ndarray) -> list[np.ndarray]:
-        """Labellings (V,) read off the slaves' minimisers: the label that most slaves chose; ties to the lowest."""
+        """Labellings (V,) read off the slaves' minimisers: the label that most slaves chose
+        (ties to the lowest), and this with the labels of each slave that holds most variables.
+        """
         starts = self.crf.offsets[:-1]
         if len(starts) == 0:
             return [np.zeros(0, np.int64)]
+        mean = mean[: self.crf.n_coords]
         if self.crf.uniform:
-            return [mean.reshape(self.crf.n_vars, -1).argmax(axis=1)]
-        top = np.repeat(np.maximum.reduceat(mean, starts), self.crf.n_states)
-        hit = np.flatnonzero(mean == top)
-        return [hit[np.searchsorted(hit, starts)] - starts]
+            most = mean.reshape(self.crf.n_vars, -1).argmax(axis=1)
+        else:
+            top = np.repeat(np.maximum.reduceat(mean, starts), self.crf.n_states)
+            hit = np.flatnonzero(mean == top)
+            most = hit[np.searchsorted(hit, starts)] - starts
+        return [most, *self._large_minimisers(results, most)]
+
+    def _large_minimisers(
+        self, results: Sequence[SlaveResult], labels: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """`labels` with those of each slave that holds half of all labels or more (a few of each
+        group), where they differ.
+        """
+        offsets, n = self.crf.offsets, self.crf.n_coords
+        for group, result in zip(self.groups, results):
+            for m in np.flatnonzero(2 * np.diff(group.indptr) >= n)[:MAX_LARGE]:
+                mine = slice(group.indptr[m], group.indptr[m + 1])
+                coords = group.coords[mine][result.ind[mine] > 0.5]
+                coords = coords[coords < n]
+                variable = np.searchsorted(offsets, coords, side="right") - 1
+                x = labels.copy()
+                x[variable] = coords - offsets[variable]
+                if (x != labels).any():
+                    yield x
 
 
 class Decomposition(ABC):
@@ -165,14 +313,22 @@ class Decomposition(ABC):
 
     registry_kind: ClassVar[str] = "decomposition"
     name: ClassVar[str] = ""
+    #: are the slaves of a joined model those of its parts? Then many small models cost one call
+    joint: ClassVar[bool] = False
+
+    def resolve(self, crf: CRF) -> Decomposition:
+        """The decomposition that is used for the model: this one, or one that it chooses."""
+        return self
 
     def claims(self, crf: CRF) -> bool:
-        """Should ``decomposition="auto"`` use this one for the model? Plugins with models of their own say yes."""
+        """Should ``decomposition="auto"`` use this one for the model? Plugins with models of
+        their own say yes.
+        """
         return False
 
     @abstractmethod
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
-        """Slave groups that hold every clique of `crf` exactly once.
+        """Slave groups whose copies of every clique of `crf` sum to the clique.
 
         Parameters
         ----------
@@ -180,9 +336,17 @@ class Decomposition(ABC):
         """
 
 
+def joint_keys(block: Block, shape: tuple[int, ...]) -> np.ndarray:
+    """uint64 (n, joint labels): a key of each joint label of cliques of one shape, by its scope."""
+    key = np.zeros((len(block), 1), np.uint64)
+    for column in block.members.reshape(len(block), -1).T:
+        key = hashed(key + column[:, None].astype(np.uint64))
+    return hashed(key + np.arange(math.prod(shape), dtype=np.uint64))
+
+
 def is_edge_block(block: Block) -> bool:
-    """Does the block consist of plain edges, so that trees can hold it?"""
-    return block.arity == 2 and not isinstance(block, RaggedBlock)
+    """Does the block consist of edges that trees can hold at no more than their slaves' cost?"""
+    return has_edge_form(block)
 
 
 def clique_groups(crf: CRF, blocks: Sequence[Block], power: str | None) -> list[SlaveGroup]:
@@ -211,17 +375,30 @@ def with_free_variables(crf: CRF, groups: list[SlaveGroup]) -> list[SlaveGroup]:
     """Add a group for the variables that no slave holds."""
     held = np.zeros(crf.n_vars, bool)
     for group in groups:
-        held[np.searchsorted(crf.offsets, group.coords, side="right") - 1] = True
+        labels = group.coords[group.coords < crf.n_coords]
+        held[np.searchsorted(crf.offsets, labels, side="right") - 1] = True
     free = np.flatnonzero(~held)
     return [*groups, FreeGroup(free, crf.offsets)] if len(free) else groups
 
 
+def split_by_part(variables: np.ndarray, parts: np.ndarray) -> list[np.ndarray]:
+    """The cliques (n, k) of each part of a joined model, in the part's own variables."""
+    if len(parts) == 2:
+        return [variables]
+    home = np.searchsorted(parts, variables[:, 0], side="right") - 1
+    order = np.argsort(home, kind="stable")
+    own = (variables - parts[home][:, None])[order]
+    return np.split(own, np.searchsorted(home[order], np.arange(1, len(parts) - 1)))
+
+
 def forest_slaves(crf: CRF, assign, power: str | None) -> Slaves:
-    """Trees over all edge blocks (tree ids by `assign(edges, n_vars)`), single cliques for the rest."""
+    """Trees over all edge blocks (tree ids by `assign(edges, parts)`), single cliques for the
+    rest.
+    """
     edge_blocks = [b for b in crf.clique_blocks if is_edge_block(b)]
     groups: list[SlaveGroup] = []
     if edge_blocks:
-        tree = assign(np.concatenate([b.variables for b in edge_blocks]), crf.n_vars)
+        tree = assign(np.concatenate([b.variables for b in edge_blocks]), crf.parts)
         groups.append(ForestGroup(edge_blocks, tree, int(tree.max()) + 1, crf.offsets))
     groups += clique_groups(crf, [b for b in crf.clique_blocks if not is_edge_block(b)], power)
     return Slaves(crf, with_free_variables(crf, groups))

@@ -1,114 +1,57 @@
-"""Larger slaves: sub-hypergraphs given by sets of variables, solved as one clique each."""
+"""Larger slaves: sub-hypergraphs given by sets of variables, solved by variable elimination.
+
+A clique inside several sets is shared: each slave holds a copy with an equal part of its energy,
+and its joint labels are coordinates, so that the slaves exchange costs of joint labels as well.
+The relaxation then asks for the same marginals of shared cliques, not just of single variables.
+"""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gmlearn._utils.validation import check_array, check_index
-from gmlearn.decompositions.base import Decomposition, Slaves, clique_groups, with_free_variables
+from gmlearn.decompositions.base import (
+    Decomposition,
+    SharedCliques,
+    Slaves,
+    clique_groups,
+    with_free_variables,
+)
 from gmlearn.model.crf import CRF
-from gmlearn.potentials.base import Block, RaggedBlock
-from gmlearn.slaves import SlaveGroup
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block
+from gmlearn.slaves import JunctionTreeGroup, Part, SlaveGroup
+from gmlearn.slaves.junction_tree import by_shape
 
-
-@dataclass(frozen=True)
-class Component:
-    """Cliques of one block inside the cliques of a `JointBlock`.
-
-    block : n cliques.   owner : int (n,), ascending, the joint clique of each.   position : int (n, arity), where each of
-    its variables stands within the joint clique.
-    """
-
-    block: Block
-    owner: np.ndarray
-    position: np.ndarray
-
-    def take(self, index: np.ndarray) -> Component:
-        """The parts of the joint cliques at `index`, repeats allowed."""
-        low, high = (
-            np.searchsorted(self.owner, index),
-            np.searchsorted(self.owner, index, side="right"),
-        )
-        count = high - low
-        where = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-        return Component(
-            self.block.take(where), np.repeat(np.arange(len(index)), count), self.position[where]
-        )
-
-
-class JointBlock(Block):
-    """Cliques that are whole sub-hypergraphs: the sum of the smaller cliques inside each."""
-
-    name = "joint"
-
-    def __init__(self, variables: Any, components: Sequence[Component], states: np.ndarray):
-        super().__init__(variables)
-        self.components = list(components)
-        self.states = states
-
-    def segments(self) -> dict[str, tuple[int, ...]]:
-        return {name: shape for c in self.components for name, shape in c.block.segments().items()}
-
-    def _parts(self, x: np.ndarray):
-        for c in self.components:
-            yield c, x[c.owner[:, None], c.position]
-
-    def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        total = np.zeros(len(self))
-        for c, labels in self._parts(x):
-            total += np.bincount(c.owner, c.block.energy(labels, w), len(self))
-        return total
-
-    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        total: dict[str, np.ndarray] = {}
-        for c, labels in self._parts(x):
-            for name, value in c.block.features(
-                labels, None if weight is None else weight[c.owner]
-            ).items():
-                total[name] = total.get(name, 0.0) + value
-        return total
-
-    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray] | None:
-        total: dict[str, np.ndarray] = {}
-        for c, labels in self._parts(x):
-            found = c.block.clique_features(labels)
-            if found is None:
-                return None
-            for name, value in found.items():
-                total.setdefault(name, np.zeros((len(self), *value.shape[1:])))
-                np.add.at(total[name], c.owner, value)
-        return total
-
-    def take(self, index: Any) -> Block:
-        index = np.atleast_1d(np.arange(len(self))[index])
-        part = copy.copy(self)
-        part.variables, part.states = self.variables[index], self.states[index]
-        part.components = [c.take(index) for c in self.components]
-        return part
+#: joint labels beyond which a clique keeps a slave of its own, and beyond which it is not shared
+MAX_CLIQUE, MAX_SHARED = 2**16, 2**8
 
 
 class Subgraphs(Decomposition):
-    """Slaves given by sets of variables; each holds every clique that fits into it and no earlier set.
+    """Slaves given by sets of variables; each holds the cliques that fit into it.
 
-    Cliques that fit nowhere get a slave of their own. The bound is at least that of one slave per clique, and
-    strictly better where the sets close cycles that matter.
+    The bound is at least that of one slave per clique, and strictly better where the sets close
+    cycles that matter. The cost of a slave is exponential in its induced width, not in its number
+    of variables: a strip of 3 rows of a grid has width 3, however long it is. Cliques that fit
+    nowhere, and those without a small table, get a slave of their own.
 
     Parameters
     ----------
-    sets : list of int arrays, or int (n, k), for example ``gm.grid_cliques(h, w, 2, 2)`` for the cells of a grid.
+    sets : list of int arrays, or int (n, k), for example ``gm.grid_cliques(h, w, 2, 2)`` for the
+        cells of a grid. The order within a set is tried as an order of elimination.
+    share : a clique inside several sets is held by all of them, with multipliers on its joint
+        labels (at most 256), which gives tighter bounds. If false, the first set holds it alone.
     """
 
     name = "subgraphs"
 
-    def __init__(self, sets: Any = ()):
+    def __init__(self, sets: Any = (), share: bool = True):
         self.sets = [
             check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(sets)
         ]
+        self.share = bool(share)
         for i, s in enumerate(self.sets):
             if len(np.unique(s)) != len(s) or len(s) == 0:
                 raise ValueError(
@@ -122,64 +65,96 @@ class Subgraphs(Decomposition):
             )
         for i, s in enumerate(self.sets):
             check_index(f"sets[{i}]", s, crf.n_vars)
-        home = _first_set_containing(self.sets, crf)
-        groups: list[SlaveGroup] = []
-        by_size: dict[int, list[int]] = {}
-        for i, s in enumerate(self.sets):
-            by_size.setdefault(len(s), []).append(i)
-        for size, members in by_size.items():
-            joint = _joint_block(crf, self.sets, np.array(members), size, home)
-            if joint is not None:
-                groups += clique_groups(crf, [joint], power)
-        rest = [b.take(np.flatnonzero(h < 0)) for b, h in zip(crf.clique_blocks, home)]
-        groups += clique_groups(crf, [b for b in rest if len(b)], power)
-        return Slaves(crf, with_free_variables(crf, groups))
+        return cover(crf, self.sets, self.share, power)
 
 
-def _first_set_containing(sets: list[np.ndarray], crf: CRF) -> list[np.ndarray]:
-    """For every block the set (M,) that each clique goes to, -1 for none."""
-    holding: dict[int, list[int]] = {}
-    for i, s in enumerate(sets):
-        for v in s.tolist():
-            holding.setdefault(v, []).append(i)
-    as_set = [set(s.tolist()) for s in sets]
-    home = []
+def cover(
+    crf: CRF,
+    sets: Sequence[np.ndarray],
+    share: bool,
+    power: str | None,
+    max_arity: float = np.inf,
+) -> Slaves:
+    """One slave for each set, holding the cliques of at most `max_arity` variables inside it; a
+    slave for each other clique.
+    """
+    parts: list[Part] = []
+    shared: list[SharedCliques] = []
+    rest: list[Block] = []
+    inside = Inside(sets, crf.n_vars)
+    next_coord = crf.n_coords
     for block in crf.clique_blocks:
-        if isinstance(block, RaggedBlock):
-            home.append(np.full(len(block), -1))
-            continue
-        home.append(
-            np.array(
-                [
-                    next((i for i in holding.get(c[0], ()) if as_set[i].issuperset(c)), -1)
-                    for c in block.variables.tolist()
-                ]
-            )
+        alone = np.ones(len(block), bool)
+        for index, variables, shape in by_shape(block):
+            size = float(np.prod(np.array(shape, float)))
+            if len(shape) > max_arity or size > MAX_CLIQUE or size * len(index) > MAX_TABLE_ENTRIES:
+                continue
+            owner, clique = inside.pairs(variables)
+            if not share or size > MAX_SHARED:
+                clique, first = np.unique(clique, return_index=True)  # owners ascend
+                by_owner = np.argsort(owner[first], kind="stable")
+                owner, clique = owner[first][by_owner], clique[by_owner]
+            copies = np.bincount(clique, minlength=len(index))
+            alone[index[copies > 0]] = False
+            several = copies > 1
+            joint = next_coord + (np.cumsum(several) - 1) * int(size)
+            next_coord += int(several.sum() * size)
+            if several.any():
+                shared.append(SharedCliques(block.take(index[several]), joint[several], shape))
+            for mine in (several[clique], ~several[clique]):
+                if mine.any():
+                    own, which = owner[mine], clique[mine]
+                    held = (
+                        {"joint": joint[which]}
+                        if several[which[0]]
+                        else {"block": block.take(index[which])}
+                    )
+                    position = inside.position(own, variables[which])
+                    parts.append(Part(own, position, shape, **held))
+        if alone.any():
+            rest.append(block if alone.all() else block.take(np.flatnonzero(alone)))
+    groups: list[SlaveGroup] = []
+    if parts:
+        used = np.unique(np.concatenate([p.owner for p in parts]))
+        group = JunctionTreeGroup(
+            [sets[i] for i in used], [p.take(used) for p in parts], crf.offsets
         )
-    return home
+        _ = group.plan  # refuses what is too wide
+        groups.append(group)
+    groups += clique_groups(crf, rest, power)
+    return Slaves(crf, with_free_variables(crf, groups), shared=shared)
 
 
-def _joint_block(
-    crf: CRF, sets: list[np.ndarray], members: np.ndarray, size: int, home: list[np.ndarray]
-) -> JointBlock | None:
-    """One block of all sets of one size, with the cliques that live in them."""
-    used = np.array([m for m in members if any((h == m).any() for h in home)], np.int64)
-    if len(used) == 0:
-        return None
-    variables = np.stack([sets[i] for i in used])
-    order = np.argsort(variables, axis=1)
-    ordered = np.take_along_axis(variables, order, axis=1)
-    number = {int(s): j for j, s in enumerate(used)}
-    components = []
-    for block, h in zip(crf.clique_blocks, home):
-        clique = np.array([m for m in range(len(block)) if int(h[m]) in number], np.int64)
-        if len(clique) == 0:
-            continue
-        owner = np.array([number[int(h[m])] for m in clique])
-        clique, owner = clique[np.argsort(owner, kind="stable")], np.sort(owner, kind="stable")
-        scope = block.variables[clique]
-        rank = (ordered[owner][:, None, :] < scope[:, :, None]).sum(axis=2)
-        components.append(
-            Component(block.take(clique), owner, np.take_along_axis(order[owner], rank, axis=1))
-        )
-    return JointBlock(variables, components, crf.n_states[variables])
+class Inside:
+    """Which cliques are inside which sets of variables, and where."""
+
+    def __init__(self, sets: Sequence[np.ndarray], n_vars: int):
+        from scipy.sparse import csr_array
+
+        sizes = np.array([len(s) for s in sets], np.int64)
+        owner = np.repeat(np.arange(len(sets)), sizes)
+        members = np.concatenate([*sets, np.zeros(0, np.int64)])
+        self.n_vars, self.begin = n_vars, np.cumsum(sizes) - sizes
+        keys = owner * n_vars + members
+        self.order = np.argsort(keys)
+        self.keys = keys[self.order]
+        self.holds = csr_array((np.ones(len(members)), (owner, members)), shape=(len(sets), n_vars))
+
+    def pairs(self, variables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(set, clique) wherever a set holds all variables (n, k) of a clique, by set."""
+        from scipy.sparse import csr_array
+
+        n, k = variables.shape
+        clique = np.repeat(np.arange(n), k)
+        common = (
+            self.holds
+            @ csr_array((np.ones(n * k), (variables.ravel(), clique)), shape=(self.n_vars, n))
+        ).tocoo()
+        owner, clique = (index[common.data == k].astype(np.int64) for index in common.coords)
+        by_owner = np.lexsort((clique, owner))
+        return owner[by_owner], clique[by_owner]
+
+    def position(self, owner: np.ndarray, variables: np.ndarray) -> np.ndarray:
+        """int (n, k): where variables (n, k) stand in the sets `owner` (n,)."""
+        at = np.searchsorted(self.keys, owner[:, None] * self.n_vars + variables)
+        return self.order[at] - self.begin[owner][:, None]

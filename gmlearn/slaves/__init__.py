@@ -1,4 +1,7 @@
-"""Slaves: exact batched minimisers. They see block, theta and weights; never another slave or the master."""
+"""Slaves: exact batched minimisers.
+
+They see block, theta and weights; never another slave or the master.
+"""
 
 from gmlearn.slaves.base import (
     CliqueGroup,
@@ -6,10 +9,10 @@ from gmlearn.slaves.base import (
     SlaveResult,
     SlaveSolver,
     SoftResult,
-    expected_features,
 )
 from gmlearn.slaves.cliques import Enumeration, PairwiseEdge, PottsEdge, TableClique
 from gmlearn.slaves.forest import EdgeCosts, ForestGroup, FreeGroup
+from gmlearn.slaves.junction_tree import JunctionTreeGroup, Part
 
 __all__ = [
     "CliqueGroup",
@@ -17,12 +20,13 @@ __all__ = [
     "Enumeration",
     "ForestGroup",
     "FreeGroup",
+    "JunctionTreeGroup",
     "PairwiseEdge",
+    "Part",
     "PottsEdge",
     "SlaveGroup",
     "SlaveResult",
     "SlaveSolver",
     "SoftResult",
     "TableClique",
-    "expected_features",
 ]

@@ -8,7 +8,8 @@ from numba import njit
 def greedy_colouring(coords, indptr, n_coords):
     """Colour (M,): the smallest colour that no earlier subproblem with a common coordinate has.
 
-    Colours of a coordinate are kept as bits of 64-bit words; words are added when a coordinate is crowded.
+    Colours of a coordinate are kept as bits of 64-bit words; words are added when a coordinate is
+    crowded.
     """
     n = len(indptr) - 1
     words = 1

@@ -1,4 +1,6 @@
-"""Compiled slaves of single edges, on the pairwise form `scale * values[start + a * stride + b]`."""
+"""Compiled slaves of single edges, on the pairwise form `scale * values[start + a * stride +
+b]`.
+"""
 
 import numpy as np
 from numba import njit
@@ -6,7 +8,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def minimise_edges(theta, ptr, values, start, stride, scale, labels, value):
-    """min over (a, b) of theta_0(a) + theta_1(b) + T(a, b) for every edge; first minimiser in row order."""
+    """min over (a, b) of theta_0(a) + theta_1(b) + T(a, b) for every edge; first minimiser in
+    row order.
+    """
     for e in range(len(start)):
         first, second, end = ptr[2 * e], ptr[2 * e + 1], ptr[2 * e + 2]
         best, best_a, best_b = np.inf, 0, 0
@@ -21,7 +25,9 @@ def minimise_edges(theta, ptr, values, start, stride, scale, labels, value):
 
 @njit(cache=True, nogil=True)
 def two_smallest(theta, lo, hi):
-    """Index of the smallest entry of theta[lo:hi], and of the second smallest (-1 if there is none)."""
+    """Index of the smallest entry of theta[lo:hi], and of the second smallest (-1 if there is
+    none).
+    """
     i, j = 0, -1
     for k in range(1, hi - lo):
         if theta[lo + k] < theta[lo + i]:
@@ -33,7 +39,9 @@ def two_smallest(theta, lo, hi):
 
 @njit(cache=True, nogil=True)
 def minimise_potts(theta, ptr, scale, labels, value):
-    """Potts edges in O(L): the best equal labels against the best different ones (also for negative strengths)."""
+    """Potts edges in O(L): the best equal labels against the best different ones (also for
+    negative strengths).
+    """
     for e in range(len(scale)):
         first, second, end = ptr[2 * e], ptr[2 * e + 1], ptr[2 * e + 2]
         best, best_a, best_b = np.inf, 0, 0

@@ -1,7 +1,8 @@
-"""Compiled dynamic programming on forests: construction, minima, min-marginals, soft minima.
+"""Compiled dynamic programming on forests: construction, minima, min-marginals.
 
-A forest is a set of slots (copies of variables) in an order where parents precede their children; slot i has states
-ptr[i]:ptr[i + 1], a parent slot (-1 for roots), the edge to it, and `child_first`: is the child the edge's first end?
+A forest is a set of slots (copies of variables) in an order where parents precede their children;
+slot i has states ptr[i]:ptr[i + 1], a parent slot (-1 for roots), the edge to it, and
+`child_first`: is the child the edge's first end?
 """
 
 import numpy as np
@@ -12,8 +13,8 @@ from numba import njit
 def build_forest(edges, tree, n_trees, n_vars):
     """Slots of every tree in breadth-first order from a leaf.
 
-    Returns (variable, parent, edge, child_first, tree_ptr, ok); ok is the first tree that has a cycle or falls
-    apart, or -1.
+    Returns (variable, parent, edge, child_first, tree_ptr, ok); ok is the first tree that has a
+    cycle or falls apart, or -1.
     """
     n_edges = len(edges)
     first = np.zeros(n_trees + 1, np.int64)
@@ -76,7 +77,8 @@ def build_forest(edges, tree, n_trees, n_vars):
     return variable[:used], parent[:used], pedge[:used], child_first[:used], tree_ptr, -1
 
 
-# Views (h[lo:hi]) indexed by a loop variable are what lets the compiler vectorise; `inline` saves the cost of passing them.
+# Views (h[lo:hi]) indexed by a loop variable are what lets the compiler vectorise; `inline` saves
+# the cost of passing them.
 @njit(cache=True, nogil=True, inline="always")
 def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
     """out[b] = min_a h[a] + T(a, b), a the child's label and b the parent's (0..size-1)."""
@@ -119,7 +121,9 @@ def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
 def collect(
     h, ptr, lo, hi, parent, pedge, child_first, values, start, stride, scale, kind, cut, message
 ):
-    """Send all messages of one tree (slots lo:hi) towards its root; h ends as the costs of the subtrees."""
+    """Send all messages of one tree (slots lo:hi) towards its root; h ends as the costs of the
+    subtrees.
+    """
     for i in range(hi - 1, lo, -1):
         e, p = pedge[i], parent[i]
         target = h[ptr[p] : ptr[p + 1]]
@@ -258,130 +262,4 @@ def min_marginals_forest(
             )
             for a in range(n):
                 own[a] += message[a]
-    return h
-
-
-@njit(cache=True, nogil=True)
-def soft_send(h, lo, hi, size, values, start, stride, scale, child_first, eps, out):
-    """out[b] = -eps log sum_a exp(-(h[lo + a] + T(a, b)) / eps)."""
-    for b in range(size):
-        low = np.inf
-        for a in range(hi - lo):
-            position = start + a * stride + b if child_first else start + b * stride + a
-            cost = h[lo + a] + scale * values[position]
-            if cost < low:
-                low = cost
-        if low == np.inf:
-            out[b] = np.inf
-            continue
-        total = 0.0
-        for a in range(hi - lo):
-            position = start + a * stride + b if child_first else start + b * stride + a
-            total += np.exp(-(h[lo + a] + scale * values[position] - low) / eps)
-        out[b] = low - eps * np.log(total)
-
-
-@njit(cache=True, nogil=True)
-def soft_forest(
-    theta,
-    ptr,
-    tree_ptr,
-    parent,
-    pedge,
-    child_first,
-    values,
-    start,
-    stride,
-    scale,
-    eps,
-    value,
-    joint,
-    joint_ptr,
-):
-    """Soft minima of every tree, label marginals (like theta), and joint marginals of the edges.
-
-    joint[joint_ptr[e] + a * L_second + b] receives P(first end = a, second end = b).
-    """
-    h = theta.copy()
-    largest = 0
-    for i in range(len(parent)):
-        largest = max(largest, ptr[i + 1] - ptr[i])
-    message, rest = np.empty(largest), np.empty(largest)
-    for t in range(len(tree_ptr) - 1):
-        for i in range(tree_ptr[t + 1] - 1, tree_ptr[t], -1):
-            e, p = pedge[i], parent[i]
-            size = ptr[p + 1] - ptr[p]
-            soft_send(
-                h,
-                ptr[i],
-                ptr[i + 1],
-                size,
-                values,
-                start[e],
-                stride[e],
-                scale[e],
-                child_first[i],
-                eps,
-                message,
-            )
-            for b in range(size):
-                h[ptr[p] + b] += message[b]
-        root = tree_ptr[t]
-        low, total = np.inf, 0.0
-        for a in range(ptr[root], ptr[root + 1]):
-            low = min(low, h[a])
-        if low == np.inf:  # infeasible: no distribution, all marginals are zero
-            value[t] = np.inf
-            for i in range(root, tree_ptr[t + 1]):
-                h[ptr[i] : ptr[i + 1]] = 0.0
-            continue
-        for a in range(ptr[root], ptr[root + 1]):
-            total += np.exp(-(h[a] - low) / eps)
-        value[t] = low - eps * np.log(total)
-        for i in range(root + 1, tree_ptr[t + 1]):
-            p, e = parent[i], pedge[i]
-            n, size = ptr[i + 1] - ptr[i], ptr[p + 1] - ptr[p]
-            soft_send(
-                h,
-                ptr[i],
-                ptr[i + 1],
-                size,
-                values,
-                start[e],
-                stride[e],
-                scale[e],
-                child_first[i],
-                eps,
-                message,
-            )
-            for b in range(size):
-                rest[b] = h[ptr[p] + b] - message[b] if message[b] < np.inf else np.inf
-            for a in range(n):
-                for b in range(size):
-                    position = (
-                        start[e] + a * stride[e] + b
-                        if child_first[i]
-                        else start[e] + b * stride[e] + a
-                    )
-                    cost = h[ptr[i] + a] + rest[b] + scale[e] * values[position]
-                    where = joint_ptr[e] + (a * size + b if child_first[i] else b * n + a)
-                    joint[where] = np.exp(-(cost - value[t]) / eps)
-            soft_send(
-                rest,
-                0,
-                size,
-                n,
-                values,
-                start[e],
-                stride[e],
-                scale[e],
-                not child_first[i],
-                eps,
-                message,
-            )
-            for a in range(n):
-                h[ptr[i] + a] += message[a]
-        for i in range(root, tree_ptr[t + 1]):
-            for a in range(ptr[i], ptr[i + 1]):
-                h[a] = np.exp(-(h[a] - value[t]) / eps)
     return h

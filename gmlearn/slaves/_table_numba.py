@@ -1,8 +1,9 @@
 """Compiled slaves of dense table cliques of any arity and shape.
 
-Tables are read row by row, a row being one label of all variables but the last two: long enough for SIMD, and the costs of its
-labels are added up once for all rows. An odometer keeps the labels of the other variables, `free` of them, and the sums of their
-costs up to date. It is written out in both kernels: calls would cost as much as a row.
+Tables are read row by row, a row being one label of all variables but the last two: long enough for
+SIMD, and the costs of its labels are added up once for all rows. An odometer keeps the labels of
+the other variables, `free` of them, and the sums of their costs up to date. It is written out in
+both kernels: calls would cost as much as a row.
 """
 
 import numpy as np
@@ -26,10 +27,11 @@ def buffer_sizes(ptr, indptr):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def minimise_tables(theta, ptr, indptr, values, start, labels, value):
-    """min over x of table(x) + sum_i theta_i(x_i) for every clique; the last variable changes fastest.
+    """min over x of table(x) + sum_i theta_i(x_i) for every clique; the last variable changes
+    fastest.
 
-    Only the best row is remembered while the table is read, by selections (branches would be mispredicted); its labels are
-    looked up afterwards.
+    Only the best row is remembered while the table is read, by selections (branches would be
+    mispredicted); its labels are looked up afterwards.
     """
     most, longest = buffer_sizes(ptr, indptr)
     x, partial, costs = np.zeros(most, np.int64), np.zeros(most + 1), np.empty(longest)
@@ -79,13 +81,11 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
                 partial[j + 1] = partial[j] + theta[ptr[lo + j] + x[j]]
         value[m] = best
         row, place = values[best_position : best_position + width], 0 if best == np.inf else width
-        for b in range(
-            width
-        ):  # the first entry with the row's minimum: the same sums again, so that equality is safe
+        # the first entry with the row's minimum: the same sums again, so that equality is safe
+        for b in range(width):
             place = min(place, b if row[b] + costs[b] == best_low else width)
-        line_label = int(
-            (place + 0.5) / size
-        )  # exact for such numbers, and faster than a division of integers
+        # exact for such numbers, and faster than a division of integers
+        line_label = int((place + 0.5) / size)
         labels[hi - 1] = place - line_label * size
         if not single:
             labels[hi - 2] = line_label

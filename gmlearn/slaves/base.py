@@ -1,28 +1,36 @@
-"""The two contracts below the master: a slave solver for blocks, and a slave group of subproblems."""
+"""The two contracts below the master: a slave solver for blocks, and a slave group of
+subproblems.
+"""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from gmlearn.potentials.base import Block
 
 Features = dict[str, np.ndarray]
+#: the blocks that a slave solver takes, for type checkers: ``SlaveSolver[MyBlock]``
+BlockT = TypeVar("BlockT", bound=Block)
 
 
 class SlaveResult:
     """Minimisers of one slave group.
 
-    ind : float (D,), the minimisers' indicators, laid out like ``group.coords``; fractions only from relaxations.
+    ind : float (D,), the minimisers' indicators, laid out like ``group.coords``; fractions only
+        from relaxations.
     value : float (M,), the minima (lower bounds if the solver is a relaxation).
-    labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int (S,), one per member.
-    chosen, size : instead of `ind`, int (S,), which of its D = `size` entries are 1: far fewer, so that who only counts or moves
-        them never pays for the whole of `ind`, which is written out when it is asked for.
+    labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int
+        (S,), one per member.
+    chosen, size : instead of `ind`, int (S,), which of its D = `size` entries are 1: far fewer, so
+        that who only counts or moves them never pays for the whole of `ind`, which is written out
+        when it is asked for.
     """
 
     def __init__(
@@ -51,47 +59,69 @@ class SlaveResult:
 
 @dataclass(frozen=True)
 class SoftResult:
-    """Soft minima :math:`-\\epsilon \\log \\sum_x e^{-E/\\epsilon}` (M,), marginals (D,), expected clique features."""
+    """Soft minima :math:`-\\epsilon \\log \\sum_x e^{-E/\\epsilon}` (M,), marginals (D,),
+    expected clique features.
+    """
 
     value: np.ndarray
     marginals: np.ndarray
     features: Features
 
 
-class SlaveSolver(ABC):
-    r"""Exact minimiser of single cliques, :math:`\min_x \sum_i \theta_i(x_i) + h_c(x; w)`, for a whole block at once.
+class SlaveSolver(ABC, Generic[BlockT]):
+    r"""Exact minimiser of single cliques, :math:`\min_x \sum_i \theta_i(x_i) + h_c(x; w)`, for a
+    whole block at once.
 
-    A subclass sets `name`, says in `refuses` what it cannot do, and writes `minimise`. Further powers are optional:
-    define `min_marginals` (and `member_marginals`, where one member is cheaper than all of them) or `log_partition` and the
-    masters that can use them will find them.
+    A subclass sets `name`, says in `refuses` what it cannot do, and writes `minimise`. Further
+    powers are optional: define `min_marginals` (and `member_marginals`, where one member is cheaper
+    than all of them) or `log_partition` and the masters that can use them will find them.
     """
 
     registry_kind: ClassVar[str] = "slave solver"
     name: ClassVar[str] = ""
     #: False for a relaxation that only bounds the minimum from below
     exact: ClassVar[bool] = True
-    #: "padded": theta comes as (M, k, L), inf beyond a variable's states; "flat": as (D,) with `ptr` (S + 1,)
+    #: "padded": theta comes as (M, k, L), inf beyond a variable's states; "flat": as (D,) with
+    #: `ptr` (S + 1,)
     layout: ClassVar[str] = "padded"
 
     def refuses(self, block: Block) -> str | None:
         """None if this solver can take `block`, else the reason in a few words."""
         return None
 
-    def cost(self, block: Block) -> float:
-        """About how many operations one `minimise` of the block takes; the cheapest exact solver is chosen."""
-        return float(len(block)) * block.table_size()
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("cost")
+        if own is not None and len(inspect.signature(own).parameters) == 2:
+            # written as cost(block): speaks of `minimise` only
+            cls.cost = lambda self, block, power="minimise": (  # type: ignore[method-assign]
+                own(self, block) * minimisations(block, power)
+            )
 
-    def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> Any:
-        """What `minimise` needs of the weights, computed once for many rounds; by default the weights themselves."""
+    def cost(self, block: BlockT, power: str = "minimise") -> float:
+        """About how many operations one call of `power` takes on the block: "minimise",
+        "min_marginals" or "log_partition".
+
+        The cheapest exact solver with the wanted power is chosen, and a power is used only where
+        it is worth its cost. The default: all joint states, and for a power beyond `minimise` one
+        minimisation for each label of a clique.
+        """
+        return float(len(block)) * block.table_size() * minimisations(block, power)
+
+    def prepare(self, block: BlockT, w: Mapping[str, np.ndarray]) -> Any:
+        """What `minimise` needs of the weights, computed once for many rounds; by default the
+        weights themselves.
+        """
         return w
 
     @abstractmethod
-    def minimise(self, block: Block, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
+    def minimise(self, block: BlockT, theta: np.ndarray, w: Any) -> tuple[np.ndarray, np.ndarray]:
         """Minimisers and minima of all M cliques; `theta` must not be written to.
 
         Parameters
         ----------
-        theta : (M, k, L), costs of the labels; for a ragged block (S, L). Ties are broken deterministically.
+        theta : (M, k, L), costs of the labels; for a ragged block (S, L). Ties are broken
+            deterministically.
         w : what `prepare` returned.
 
         Returns
@@ -99,14 +129,38 @@ class SlaveSolver(ABC):
         labels : int (M, k) (ragged: (S,)).   values : float (M,).
         """
 
+    def propose(self, block: BlockT, theta: np.ndarray, w: Any) -> np.ndarray:
+        """Labels (M, k) of low cost that break no hard constraint, for local search; by default
+        the minimisers. For a relaxation, or where something faster will do.
+        """
+        return self.minimise(block, theta, w)[0]
+
     def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
-        """Small random blocks, bound, with weights, for the conformance kit (see `gmlearn.testing`)."""
+        """Small random blocks, bound, with weights, for the conformance kit (see
+        `gmlearn.testing`).
+        """
+        return []
+
+    def large_examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
+        """The same, too large for enumeration: the kit compares solvers with one another, and
+        times them.
+        """
         return []
 
     @classmethod
     def has(cls, power: str) -> bool:
-        """Does the solver define the optional power `min_marginals` or `log_partition`?"""
-        return callable(getattr(cls, power, None))
+        """Does the solver define the optional power (`min_marginals`, `log_partition`, ...)?"""
+        own = getattr(cls, power, None)
+        return callable(own) and own is not getattr(SlaveSolver, power, None)
+
+
+def minimisations(block: Block, power: str) -> float:
+    """How many minimisations `power` is worth where its cost is not stated: one for each label of
+    a clique, by which every power can be had.
+    """
+    if power == "minimise":
+        return 1.0
+    return float(block.member_states.sum()) / max(len(block), 1)
 
 
 class SlaveGroup(ABC):
@@ -136,9 +190,15 @@ class SlaveGroup(ABC):
     def features(self, result: SlaveResult) -> Features:
         """Features of the group's own cliques at the minimisers, summed: the slaves' part of dw."""
 
-    def slave_features(self, result: SlaveResult) -> Features | None:
-        """The same slave by slave, (M, *shape) for each segment; None if only the sum is known."""
-        return None
+    @property
+    def knows_slaves(self) -> bool:
+        """Does the group define `slave_features`? If not, its slaves move as one in training."""
+        return type(self).slave_features is not SlaveGroup.slave_features
+
+    def slave_features(self, result: SlaveResult) -> Features:
+        """The same slave by slave, (M, *shape) for each segment; optional, training then takes
+        finer steps."""
+        raise TypeError(f"{type(self).__name__} knows the features of its slaves as a sum only")
 
     @abstractmethod
     def take(self, index: np.ndarray) -> SlaveGroup:
@@ -148,6 +208,16 @@ class SlaveGroup(ABC):
         """Can this group do `min_marginals` or `log_partition`?"""
         return callable(getattr(self, power, None))
 
+    def cost(self, power: str = "minimise") -> float:
+        """About how many operations one call of `power` takes ("minimise" is `solve`); by default
+        the same for all.
+        """
+        return float(len(self.coords))
+
+    def affordable(self, power: str, rounds: float = 100.0) -> bool:
+        """Has the group the power, at no more than the cost of so many calls of `solve`?"""
+        return self.has(power) and self.cost(power) <= rounds * self.cost()
+
     @cached_property
     def indptr(self) -> np.ndarray:
         """int (M + 1,): subproblem m owns dual variables indptr[m]:indptr[m + 1]."""
@@ -155,7 +225,9 @@ class SlaveGroup(ABC):
 
     @cached_property
     def colours(self) -> list[np.ndarray]:
-        """Sets of subproblems that share no coordinate, so that they can move at the same time (greedy)."""
+        """Sets of subproblems that share no coordinate, so that they can move at the same time
+        (greedy).
+        """
         from gmlearn.slaves._colouring_numba import greedy_colouring
 
         n_coords = int(self.coords.max(initial=-1)) + 1
@@ -193,12 +265,10 @@ class CliqueGroup(SlaveGroup):
         """The inverse of `shaped` for per-label output of the solver."""
         if self.solver.layout == "flat":
             return padded
-        padded = padded.reshape(len(self.states), -1)
-        return (
-            padded.ravel()
-            if self._uniform
-            else padded[np.repeat(np.arange(len(self.states)), self.states), self._local]
-        )
+        if self._uniform:
+            return padded.ravel()
+        rows = padded.reshape(len(self.states), -1)
+        return rows[np.repeat(np.arange(len(self.states)), self.states), self._local]
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> Any:
         return self.solver.prepare(self.block, w)
@@ -208,10 +278,15 @@ class CliqueGroup(SlaveGroup):
         labels = np.asarray(labels).ravel()
         return SlaveResult(None, value, labels, self.ptr[:-1] + labels, len(self.coords))
 
+    def propose(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
+        """Member labels (S,) that the solver proposes for the dual costs `theta` (D,)."""
+        found = self.solver.propose(self.block, self.shaped(theta), prepared)
+        return np.asarray(found, np.int64).ravel()
+
     def features(self, result: SlaveResult) -> Features:
         return self.block.features(self.block.shape_members(result.labels))
 
-    def slave_features(self, result: SlaveResult) -> Features | None:
+    def slave_features(self, result: SlaveResult) -> Features:
         return self.block.clique_features(self.block.shape_members(result.labels))
 
     def take(self, index: np.ndarray) -> SlaveGroup:
@@ -220,15 +295,19 @@ class CliqueGroup(SlaveGroup):
     def has(self, power: str) -> bool:
         return self.solver.has(power)
 
+    def cost(self, power: str = "minimise") -> float:
+        return self.solver.cost(self.block, power)
+
     def min_marginals(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
         """For each dual variable the minimum of its subproblem with that label fixed, (D,)."""
         return self.flat(self.solver.min_marginals(self.block, self.shaped(theta), prepared))  # type: ignore[attr-defined]
 
     def member_marginals(self, theta: np.ndarray, prepared: Any, member: np.ndarray) -> np.ndarray:
-        """Min-marginals (M, L) of one member of each clique, by its place in the clique, `member` (M,).
+        """Min-marginals (M, L) of one member of each clique, by its place in the clique, `member`
+        (M,).
 
-        A solver may define ``member_marginals(block, theta, w, member)`` where one member is cheaper than all; entries beyond
-        a variable's states mean nothing.
+        A solver may define ``member_marginals(block, theta, w, member)`` where one member is
+        cheaper than all; entries beyond a variable's states mean nothing.
         """
         if self.solver.has("member_marginals"):
             return self.solver.member_marginals(self.block, self.shaped(theta), prepared, member)  # type: ignore[attr-defined]
@@ -251,24 +330,3 @@ class CliqueGroup(SlaveGroup):
 
     def __repr__(self) -> str:
         return f"CliqueGroup({self.block}, solver={self.solver.name!r})"
-
-
-def expected_features(block: Block, joint: np.ndarray, chunk: int = 2_000_000) -> Features:
-    """Features of a block under joint label distributions `joint` (M, L, ..., L) of its cliques."""
-    if not block.segments():
-        return {}
-    shape = joint.shape[1:]
-    configurations = np.indices(shape).reshape(len(shape), -1).T
-    total: Features = {}
-    step = max(1, chunk // max(1, len(configurations)))
-    for first in range(0, len(block), step):
-        index = np.arange(first, min(first + step, len(block)))
-        clique = np.repeat(index, len(configurations))
-        x = np.tile(configurations, (len(index), 1))
-        weight = joint[index].ravel()
-        used = weight > 0
-        part = block.take(clique[used])
-        found = part.features(part.shape_members(x[used].ravel()), weight[used])
-        for name, value in found.items():
-            total[name] = total.get(name, 0.0) + value
-    return total

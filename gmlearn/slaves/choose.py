@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gmlearn.potentials.base import Block
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block, RaggedBlock
 from gmlearn.registry import registry
 from gmlearn.slaves.base import SlaveSolver
 
@@ -12,11 +12,12 @@ class NoSolverError(LookupError):
 
 
 def choose_solver(block: Block, power: str | None = None, name: str | None = None) -> SlaveSolver:
-    """The slave solver for `block`: the named one, or the cheapest one, exact ones first, with the wanted `power`.
+    """The slave solver for `block`: the named one, or the one whose `power` is cheapest, exact ones
+    first.
 
     Parameters
     ----------
-    power : None, "min_marginals" or "log_partition".
+    power : None for "minimise", "min_marginals" or "log_partition".
     name : a registered solver that must be used.
     """
     if name is not None:
@@ -40,4 +41,16 @@ def choose_solver(block: Block, power: str | None = None, name: str | None = Non
             f"Tried: {'; '.join(refusals) or 'none registered'}. "
             f"Install a plugin for {block.name!r} potentials or add a solver with gmlearn.register."
         )
-    return min(willing, key=lambda s: (not s.exact, s.cost(block)))
+    return min(willing, key=lambda s: (not s.exact, s.cost(block, power or "minimise")))
+
+
+def has_edge_form(block: Block) -> bool:
+    """May trees and messages hold the block: edges whose pairwise form is small, or costs no more
+    than the block's own slaves do?
+    """
+    if block.arity != 2 or isinstance(block, RaggedBlock):
+        return False
+    size, dense = block.form_size(), Block.form_size(block)
+    if size > MAX_TABLE_ENTRIES:
+        return False
+    return size < dense or size <= choose_solver(block).cost(block)

@@ -7,29 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.potentials.base import Block, PairwiseForm, RaggedBlock
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block, RaggedBlock
+from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
 from gmlearn.potentials.table import Table
-from gmlearn.slaves.base import Features, SlaveSolver, expected_features
+from gmlearn.slaves.base import Features, SlaveSolver
 
 #: joint states of one clique beyond which enumeration is refused
 MAX_STATES = 65_536
 
 
 class Enumeration(SlaveSolver):
-    """Every joint state of every clique: the specification that all other solvers are tested against. O(M L^k)."""
+    """Every joint state of every clique: the specification that all other solvers are tested
+    against. O(M L^k).
+    """
 
     name = "enumeration"
 
     def refuses(self, block: Block) -> str | None:
         if block.table_size() > MAX_STATES:
-            return f"L**k = {block.table_size():.0f} > {MAX_STATES}"
+            return f"L**k = {block.table_size():.6g} > {MAX_STATES}"
         if isinstance(block, RaggedBlock) and len(block) and (block.sizes != block.sizes[0]).any():
             return "cliques of different sizes"
         return None
 
-    def cost(self, block: Block) -> float:
-        return 4.0 * len(block) * block.table_size()
+    def cost(self, block: Block, power: str = "minimise") -> float:
+        return (4.0 if power == "minimise" else 16.0) * len(block) * block.table_size()
 
     def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> np.ndarray:
         return block.table(w)
@@ -65,9 +68,8 @@ class Enumeration(SlaveSolver):
         total = self._totals(block, theta, w)
         flat = total.reshape(len(block), -1)
         low = flat.min(axis=1, keepdims=True)
-        weight = np.exp(
-            -(flat - np.where(np.isfinite(low), low, 0.0)) / temperature
-        )  # an infeasible clique: inf, not NaN
+        # an infeasible clique: inf, not NaN
+        weight = np.exp(-(flat - np.where(np.isfinite(low), low, 0.0)) / temperature)
         norm = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         joint = (weight / norm).reshape(total.shape)
         axes = set(range(1, total.ndim))
@@ -77,7 +79,7 @@ class Enumeration(SlaveSolver):
         return (
             low[:, 0] - temperature * np.log(norm[:, 0]),
             marginals,
-            expected_features(block, joint),
+            block.expected_features(joint),
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
@@ -87,7 +89,8 @@ class Enumeration(SlaveSolver):
 
 
 class TableClique(SlaveSolver):
-    """Dense tables of any arity and shape, compiled; other blocks of few joint states by writing out their tables.
+    """Dense tables of any arity and shape, compiled; other blocks of few joint states by writing
+    out their tables.
 
     O(sum of table sizes).
     """
@@ -105,13 +108,14 @@ class TableClique(SlaveSolver):
         return (
             None
             if block.table_size() <= MAX_STATES
-            else f"L**k = {block.table_size():.0f} > {MAX_STATES}"
+            else f"L**k = {block.table_size():.6g} > {MAX_STATES}"
         )
 
-    def cost(self, block: Block) -> float:
+    def cost(self, block: Block, power: str = "minimise") -> float:
+        scale = 1.0 if power == "minimise" else 1.5
         if isinstance(block, Table):
-            return float(block.shapes.prod(axis=1).sum())
-        return 1.5 * len(block) * block.table_size()
+            return scale * float(block.shapes.prod(axis=1).sum())
+        return 1.5 * scale * len(block) * block.table_size()
 
     def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         ptr = np.concatenate([[0], np.cumsum(block.member_states)])
@@ -145,6 +149,10 @@ class TableClique(SlaveSolver):
         tables[0][0, 1, 1] = np.inf
         return [(Table([[0, 1, 2], [1, 2, 3]], tables).bind(np.array([2, 3, 2, 2])), {})]
 
+    def large_examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
+        triples = rng.integers(0, 100, 300)[:, None] + [0, 1, 2]
+        return [(Table(triples, rng.normal(size=(300, 8, 8, 8))).bind(np.full(102, 8)), {})]
+
 
 class PairwiseEdge(SlaveSolver):
     """Any block of edges, through its pairwise form, compiled. O(M L^2)."""
@@ -155,10 +163,13 @@ class PairwiseEdge(SlaveSolver):
     def refuses(self, block: Block) -> str | None:
         if isinstance(block, RaggedBlock) or block.arity != 2:
             return "not a block of edges"
+        if block.form_size() > MAX_TABLE_ENTRIES:
+            return f"its form has {block.form_size():.3g} > {MAX_TABLE_ENTRIES} entries"
         return None
 
-    def cost(self, block: Block) -> float:
-        return float(len(block)) * block.table_size() * 1.1  # the plain table kernel wins a tie
+    def cost(self, block: Block, power: str = "minimise") -> float:
+        # the plain table kernel wins a tie
+        return (1.1 if power == "minimise" else 2.2) * len(block) * block.table_size()
 
     def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, PairwiseForm]:
         return np.concatenate([[0], np.cumsum(block.member_states)]), block.pairwise(w)
@@ -190,6 +201,11 @@ class PairwiseEdge(SlaveSolver):
             ),
         ]
 
+    def large_examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
+        pairs, states = rng.integers(0, 500, 2000)[:, None] + [0, 1], np.full(501, 20)
+        block = Truncated(pairs, 3.0, contrast=rng.random(2000), weight="t").bind(states)
+        return [(block, {"t": np.ones(())})]
+
 
 class PottsEdge(SlaveSolver):
     """Potts edges in O(M L), for strengths of either sign."""
@@ -200,8 +216,10 @@ class PottsEdge(SlaveSolver):
     def refuses(self, block: Block) -> str | None:
         return None if isinstance(block, Potts) else "not Potts edges"
 
-    def cost(self, block: Block) -> float:
-        return 4.0 * len(block) * block.max_states
+    def cost(self, block: Block, power: str = "minimise") -> float:
+        if power == "minimise":
+            return 4.0 * len(block) * block.max_states
+        return 2.0 * len(block) * block.table_size()
 
     def prepare(self, block: Block, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, PairwiseForm]:
         return np.concatenate([[0], np.cumsum(block.member_states)]), block.pairwise(w)
@@ -225,3 +243,7 @@ class PottsEdge(SlaveSolver):
                 {"s": rng.normal(size=())},
             ),
         ]
+
+    def large_examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
+        pairs = rng.integers(0, 500, 2000)[:, None] + [0, 1]
+        return [(Potts(pairs, rng.normal(size=2000)).bind(np.full(501, 30)), {})]

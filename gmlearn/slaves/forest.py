@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from gmlearn.potentials.base import Block
-from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult, expected_features
+from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult
+from gmlearn.slaves.junction_tree import JunctionTreeGroup, Part, by_shape, pair_tables
 
 
 @dataclass(frozen=True)
 class EdgeCosts:
-    """The pairwise forms of several blocks, one after the other, as the compiled kernels read them."""
+    """The pairwise forms of several blocks, one after the other, as the compiled kernels read
+    them.
+    """
 
     values: np.ndarray
     start: np.ndarray
@@ -47,12 +50,14 @@ class EdgeCosts:
 
 
 class ForestGroup(SlaveGroup):
-    """Trees over the edges of pairwise blocks, minimised by dynamic programming. O(sum of edge tables).
+    """Trees over the edges of pairwise blocks, minimised by dynamic programming. O(sum of edge
+    tables).
 
     Parameters
     ----------
     blocks : bound blocks of arity 2; all their edges are covered.
-    tree : int (E,), the tree of each edge (blocks one after the other); every tree is connected and has no cycle.
+    tree : int (E,), the tree of each edge (blocks one after the other); every tree is connected and
+        has no cycle.
     n_trees : number of trees.
     offsets : int (V + 1,), first coordinate of each variable.
     """
@@ -74,7 +79,8 @@ class ForestGroup(SlaveGroup):
         found = build_forest(self.edges, self.tree, self.n, len(offsets) - 1)
         if found[5] >= 0:
             raise ValueError(
-                f"tree: the edges of tree {int(found[5])} do not form one tree (a cycle, or several components)"
+                f"tree: the edges of tree {int(found[5])} do not form one tree (a cycle, or "
+                f"several components)"
             )
         self.variable, self.parent, self.pedge, self.child_first, self.tree_ptr, _ = found
         states = np.diff(offsets)[self.variable]
@@ -99,10 +105,6 @@ class ForestGroup(SlaveGroup):
         ind[self.ptr[:-1] + labels] = 1.0
         return SlaveResult(ind, value, labels)
 
-    def _edge_labels(self, labels: np.ndarray) -> np.ndarray:
-        """Labels (E, 2) of the edges' ends from slot labels (S,)."""
-        return labels[self._end_slots]
-
     @cached_property
     def _end_slots(self) -> np.ndarray:
         """int (E, 2): the slots of the edges' ends."""
@@ -113,28 +115,32 @@ class ForestGroup(SlaveGroup):
         ends[self.pedge[child], flip] = self.parent[child]
         return ends
 
-    def slave_features(self, result: SlaveResult) -> Features | None:
-        ends, begin = self._edge_labels(result.labels), 0
-        total: Features = {}
+    @cached_property
+    def _edge_parts(self) -> list[tuple[Block, np.ndarray, tuple[int, ...]]]:
+        """(block, edges (n,), shape) of the edges of each shape, ordered by tree."""
+        parts, begin = [], 0
         for block in self.blocks:
-            edges = slice(begin, begin + len(block))
-            found = block.features_by(ends[edges], self.tree[edges], self.n)
-            if found is None:
-                return None
-            for name, value in found.items():
-                total[name] = total.get(name, 0.0) + value
+            for index, _, shape in by_shape(block):
+                index = index[np.argsort(self.tree[begin + index], kind="stable")]
+                parts.append((block.take(index), begin + index, shape))
             begin += len(block)
-        return total
+        return parts
+
+    @cached_property
+    def junction(self) -> JunctionTreeGroup:
+        """The same slaves, with the same dual variables, for what needs no compiled messages."""
+        parts = []
+        for block, edge, shape in self._edge_parts:
+            tree = self.tree[edge]
+            position = self._end_slots[edge] - self.tree_ptr[tree][:, None]
+            parts.append(Part(tree, position, shape, block))
+        return JunctionTreeGroup(np.split(self.variable, self.tree_ptr[1:-1]), parts, self.offsets)
+
+    def slave_features(self, result: SlaveResult) -> Features:
+        return self.junction.slave_features(result)
 
     def features(self, result: SlaveResult) -> Features:
-        ends = self._edge_labels(result.labels)
-        total: Features = {}
-        begin = 0
-        for block in self.blocks:
-            for name, value in block.features(ends[begin : begin + len(block)]).items():
-                total[name] = total.get(name, 0.0) + value
-            begin += len(block)
-        return total
+        return self.junction.features(result)
 
     def take(self, index: np.ndarray) -> SlaveGroup:
         renumber = np.full(self.n, -1)
@@ -164,41 +170,14 @@ class ForestGroup(SlaveGroup):
         self, theta: np.ndarray, prepared: EdgeCosts, temperature: float
     ) -> SoftResult:
         """Soft minima, marginals and expected features at a temperature."""
-        from gmlearn.slaves._forest_numba import soft_forest
-
-        states = np.diff(self.offsets)[self.edges]
-        sizes = states.prod(axis=1)
-        joint_ptr = np.cumsum(sizes) - sizes
-        joint, value = np.zeros(int(sizes.sum())), np.empty(self.n)
-        marginals = soft_forest(
-            theta, *self._structure, *prepared.arrays()[:4], temperature, value, joint, joint_ptr
-        )
-        return SoftResult(value, marginals, self._expected_features(joint, joint_ptr, states))
-
-    def _expected_features(
-        self, joint: np.ndarray, joint_ptr: np.ndarray, states: np.ndarray
-    ) -> Features:
-        total: Features = {}
-        begin = 0
-        for block in self.blocks:
-            mine = slice(begin, begin + len(block))
-            begin += len(block)
-            if not block.segments():
-                continue
-            for shape in np.unique(states[mine], axis=0):
-                edge = np.flatnonzero((states[mine] == shape).all(axis=1))
-                position = joint_ptr[mine][edge][:, None] + np.arange(int(shape.prod()))
-                found = expected_features(block.take(edge), joint[position].reshape(-1, *shape))
-                for name, value in found.items():
-                    total[name] = total.get(name, 0.0) + value
-        return total
+        tables = np.empty(int(self.junction.table_ptr[-1]))
+        for (_, edge, shape), (_, part, _, at) in zip(self._edge_parts, self.junction.paid):
+            tables[part.entries(at)] = pair_tables(prepared, shape, edge)
+        return self.junction.log_partition(theta, tables, temperature)
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Pairwise energies (M,) of slot labels (S,), without theta."""
-        ends = self._edge_labels(labels)
-        costs = EdgeCosts.of(self.blocks, w)
-        values = costs.scale * costs.values[costs.start + ends[:, 0] * costs.stride + ends[:, 1]]
-        return np.bincount(self.tree, values, self.n)
+        return self.junction.energy(labels, w)
 
     def __repr__(self) -> str:
         return f"ForestGroup({self.n} trees, {len(self.edges)} edges)"

@@ -1,4 +1,6 @@
-"""Slaves of single cliques against enumeration: minima, minimisers, min-marginals, soft minima, batches."""
+"""Slaves of single cliques against enumeration: minima, minimisers, min-marginals, soft minima,
+batches.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ import gmlearn as gm
 
 
 def random_forest(rng, mixed, coarse, hard):
-    """(ForestGroup of two trees over seven variables, weights); the edges come from three blocks."""
+    """(ForestGroup of two trees over seven variables, weights); the edges come from three
+    blocks.
+    """
     n = 7
     states = rng.integers(1, 5, n) if mixed else np.full(n, int(rng.integers(2, 5)))
     edges, tree = [], []
@@ -39,7 +41,9 @@ def random_forest(rng, mixed, coarse, hard):
 
 
 def tree_costs(group, t, theta, w):
-    """(slots, labels (K, slots), costs (K,)): every labelling of one tree, in lexicographic order."""
+    """(slots, labels (K, slots), costs (K,)): every labelling of one tree, in lexicographic
+    order.
+    """
     slots = np.arange(group.tree_ptr[t], group.tree_ptr[t + 1])
     x = np.array(list(itertools.product(*(range(n) for n in np.diff(group.ptr)[slots]))))
     place = {int(v): i for i, v in enumerate(group.variable[slots])}
