@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gmlearn.registry import hookimpl
+
+if TYPE_CHECKING:
+    import gmlearn as gm
 
 
 @hookimpl
-def gmlearn_potentials():
+def gmlearn_potentials() -> list[type[gm.Block]]:
     from gmlearn import potentials as p
 
     return [p.Unary, p.Potts, p.Truncated, p.Difference, p.LearntTable, p.Table]
 
 
 @hookimpl
-def gmlearn_slave_solvers():
+def gmlearn_slave_solvers() -> list[gm.SlaveSolver]:
     from gmlearn import slaves as s
 
     return [s.PottsEdge(), s.PairwiseEdge(), s.TableClique(), s.Enumeration()]
 
 
 @hookimpl
-def gmlearn_decompositions():
+def gmlearn_decompositions() -> list[gm.Decomposition]:
     from gmlearn import decompositions as d
 
-    return [d.Auto(), d.PerClique(), d.Chains(), d.RowsColumns(), d.SpanningTrees(), d.Subgraphs()]
+    return [
+        d.Auto(),
+        d.PerClique(),
+        d.Chains(),
+        d.RowsColumns(),
+        d.SpanningTrees(),
+        d.Subgraphs(),
+        d.Strips(),
+    ]
 
 
 @hookimpl
-def gmlearn_solvers():
+def gmlearn_solvers() -> list[gm.MapSolver]:
     from gmlearn.solvers.auto import Auto
     from gmlearn.solvers.dual import BCFW, MPLP, DualSubgradient
     from gmlearn.solvers.elimination import BruteForce, VariableElimination
@@ -62,31 +75,31 @@ def gmlearn_solvers():
 
 
 @hookimpl
-def gmlearn_formats():
+def gmlearn_formats() -> list[gm.FileFormat]:
     from gmlearn import io
 
     return [io.Uai(), io.Wcsp(), io.Cfn(), io.Npz()]
 
 
 @hookimpl
-def gmlearn_losses():
+def gmlearn_losses() -> list[type[gm.Loss]]:
     from gmlearn import losses as l
 
     return [l.Hamming, l.WeightedHamming, l.LabelDistance, l.NoLoss]
 
 
 @hookimpl
-def gmlearn_optimizers():
+def gmlearn_optimizers() -> list[type[gm.Optimizer]]:
     from gmlearn.learn.bcfw import BlockFrankWolfe
     from gmlearn.learn.cutting_plane import CuttingPlane
-    from gmlearn.learn.optimizers import Incremental, Stochastic, Subgradient
+    from gmlearn.learn.first_order import Incremental, Stochastic, Subgradient
     from gmlearn.learn.soft import SoftLBFGS
 
     return [BlockFrankWolfe, Subgradient, Stochastic, Incremental, CuttingPlane, SoftLBFGS]
 
 
 @hookimpl
-def gmlearn_trainers():
+def gmlearn_trainers() -> list[gm.Trainer]:
     from gmlearn.learn.trainer import DualDecomposition
 
     return [DualDecomposition()]

@@ -14,7 +14,9 @@ KINDS = ("tree", "loopy", "table", "hard", "pn_potts", "cardinality")
 
 
 class CountLoss(gm.Loss):
-    """Delta = scale * |#(x = label) - #(truth = label)| over the observed variables: one clique that holds them all."""
+    """Delta = scale * |#(x = label) - #(truth = label)| over the observed variables: one clique
+    that holds them all.
+    """
 
     name = "count"
 
@@ -104,7 +106,9 @@ def random_sample(rng, kind, n_vars=4, n_labels=2, latent=False, weight=1.0):
 
 
 def random_problem(rng, kind, n_samples=3, n_labels=2, latent=False, **options):
-    """Samples (of equal segments, with models and weights of their own) and the objective over them."""
+    """Samples (of equal segments, with models and weights of their own) and the objective over
+    them.
+    """
     samples = [
         random_sample(rng, kind, 4, n_labels, latent, float(rng.random() + 0.5))
         for _ in range(n_samples)
@@ -122,22 +126,23 @@ def random_point(rng, objective, scale=1.0):
     """Weights, and zero-sum multipliers of every sample."""
     w = scale * rng.normal(size=objective.layout.size)
     return w, [
-        s.dual.centred(scale * rng.normal(size=len(s.dual.coords))) for s in objective.states
+        b.dual.centred(scale * rng.normal(size=len(b.dual.coords))) for b in objective.batches
     ]
 
 
-def true_hinge(state, w):
-    """(hinge, Delta of the MAP labelling) of one sample, by enumeration."""
-    named, sample = state.layout.split(w), state.sample
+def true_hinge(batch, w):
+    """(hinge, Delta of the MAP labelling) of a batch of one sample, by enumeration."""
+    (sample,), (loss,) = batch.samples, batch.losses
+    named = batch.layout.split(w)
     energy = energy_table(sample.crf, named)
     delta = np.array(
         [
-            state.loss.value(sample.crf, np.array(x), sample.labels, sample.observed)
+            loss.value(sample.crf, np.array(x), sample.labels, sample.observed)
             for x in np.ndindex(energy.shape)
         ]
     ).reshape(energy.shape)
     best = np.unravel_index(int(energy.argmin()), energy.shape)
-    return float(energy[tuple(state.truth)] - (energy - delta).min()), float(delta[best])
+    return float(energy[tuple(batch.truth)] - (energy - delta).min()), float(delta[best])
 
 
 def chain_samples(seed=0, n=5, length=6, n_labels=3):
@@ -158,7 +163,9 @@ def chain_samples(seed=0, n=5, length=6, n_labels=3):
 
 
 def ring_samples(seed=0, n=4, n_labels=3, hidden=False):
-    """The same on rings, which need several slaves; with `hidden`, two labels of each are not known."""
+    """The same on rings, which need several slaves; with `hidden`, two labels of each are not
+    known.
+    """
     rng, samples = np.random.default_rng(seed), []
     for _ in range(n):
         truth = np.repeat(rng.integers(0, n_labels, 3), 2)

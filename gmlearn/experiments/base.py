@@ -30,8 +30,8 @@ class Experiment:
     name : what a user types after ``gmlearn run``.
     summary : one sentence for ``gmlearn run --list``.
     function : called with a `Run`.
-    data : for experiments on real data, the folder layout expected under ``--data`` and where such data is
-        published; None if the data is generated.
+    data : for experiments on real data, the folder layout expected under ``--data`` and where such
+        data is published; None if the data is generated.
     """
 
     name: str
@@ -56,7 +56,9 @@ class Experiment:
 
 @dataclass
 class Run:
-    """One execution of an experiment: its settings going in; tables, figures, values and notes coming out."""
+    """One execution of an experiment: its settings going in; tables, figures, values and notes
+    coming out.
+    """
 
     name: str = "run"
     quick: bool = False
@@ -84,7 +86,7 @@ class Run:
             )
         return path
 
-    def progress(self, iterable=None, **options):
+    def progress(self, iterable: Any = None, **options: Any) -> Any:
         """A progress bar (see `gmlearn.progress`)."""
         return progress(iterable, show=self.show_progress, **options)
 
@@ -95,9 +97,11 @@ class Run:
     def table(
         self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
     ) -> list[list[Any]]:
-        """A table for ``table.md`` and the report; floats are shown with four significant digits. Returns the rows.
+        """A table for ``table.md`` and the report; floats are shown with four significant digits.
+        Returns the rows.
 
-        `rows` may be a generator that computes them one by one: after Ctrl-C the report has those that were finished.
+        `rows` may be a generator that computes them one by one: after Ctrl-C the report has those
+        that were finished.
         """
         width = len(header)
         kept: list[list[Any]] = []
@@ -180,7 +184,9 @@ def versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy numbers and arrays as plain ones; NaN and infinities as None, so that the JSON is valid."""
+    """NumPy numbers and arrays as plain ones; NaN and infinities as None, so that the JSON is
+    valid.
+    """
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

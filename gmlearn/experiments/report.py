@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gmlearn.experiments.base import Run
 
-_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right}
-td:first-child,th:first-child{text-align:left}img{max-width:100%}figure{margin:1.5rem 0}figcaption{color:#555}
-footer{color:#666;font-size:.85rem;margin-top:3rem;display:flex;flex-wrap:wrap;gap:0 3rem;align-items:flex-start}"""
+_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;
+margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .7rem;
+border-bottom:1px solid #ddd;text-align:right}
+td:first-child,th:first-child{text-align:left}img{max-width:100%}
+figure{margin:1.5rem 0}figcaption{color:#555}
+footer{color:#666;font-size:.85rem;margin-top:3rem;display:flex;
+flex-wrap:wrap;gap:0 3rem;align-items:flex-start}"""
 
 
 def cell(value: Any) -> str:

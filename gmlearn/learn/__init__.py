@@ -1,23 +1,12 @@
 """Learning: one objective, many optimisers. Sees slave groups and completion; no kind of sample."""
 
+from gmlearn.learn.convex_sets import Box, ConvexSet, Fixed, NonNegative, Projection, Simplex
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.learn.model import TrainedModel, load
 from gmlearn.learn.objective import Objective
-from gmlearn.learn.optimizers import Optimizer, PassReport
-from gmlearn.learn.prior import (
-    L1,
-    L2,
-    Box,
-    ConvexSet,
-    ElasticNet,
-    Fixed,
-    GroupL2,
-    NonNegative,
-    NoRegularizer,
-    Projection,
-    Regularizer,
-    Simplex,
-)
+from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
+from gmlearn.learn.regularization import Regularization
+from gmlearn.learn.regularizers import L1, L2, ElasticNet, GroupL2, NoRegularizer, Regularizer
 from gmlearn.learn.sample import LazySamples, Sample
 from gmlearn.learn.trainer import Trainer, TrainingOptions, build_objective, train
 
@@ -34,8 +23,10 @@ __all__ = [
     "NonNegative",
     "Objective",
     "Optimizer",
+    "OptimizerState",
     "PassReport",
     "Projection",
+    "Regularization",
     "Regularizer",
     "Sample",
     "Simplex",

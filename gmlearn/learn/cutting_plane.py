@@ -1,29 +1,29 @@
-"""Cutting planes: the quadratic program over found constraints (cvxpy), with a certified gap. For few weights."""
+"""Cutting planes: the quadratic program over found constraints (cvxpy), with a certified gap.
+
+For few weights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gmlearn._utils.validation import check_index
-from gmlearn.learn.objective import SampleState
-from gmlearn.learn.optimizers import Optimizer, PassReport
-from gmlearn.learn.prior import (
-    Box,
-    ConvexSet,
-    ElasticNet,
-    Fixed,
-    GroupL2,
-    Prior,
-    Projection,
-    Simplex,
-)
+from gmlearn.learn.batch import SampleBatch
+from gmlearn.learn.column_generation import Columns, agreeing_columns, relaxed_minimum
+from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
+from gmlearn.learn.regularization import Regularization
 
 
-def exact_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """(lower bound of the loss-augmented minimum, fixed costs and features of a minimiser), by the exact MAP solver."""
+def exact_vertex(
+    state: SampleBatch, w: np.ndarray, accuracy: float
+) -> tuple[float, float, np.ndarray]:
+    """(lower bound of the loss-augmented minimum, fixed costs and features of a minimiser), by
+    the exact MAP solver.
+    """
     from gmlearn.solvers import solve
 
     named = {n: v for n, v in state.layout.split(w).items() if n in state.augmented.layout.shapes}
@@ -32,43 +32,65 @@ def exact_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.nd
     return answer.bound, answer.energy - float(w @ features), features
 
 
-def relaxed_vertex(state: SampleState, w: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """The same on the local polytope: an optimal vertex of the LP, with the features of its marginals."""
-    from scipy.optimize import linprog
+@dataclass
+class ColumnMemory:
+    """What is remembered of a sample: its columns (see `Columns.arrays`), and the multipliers
+    (D,) of its last bound.
+    """
 
-    from gmlearn.model.factors import FactorGraph, blocks_by_size
-    from gmlearn.slaves import expected_features
-    from gmlearn.solvers.linear import LocalPolytope, allowed_labels
+    columns: np.ndarray
+    fixed: np.ndarray
+    features: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    lam: np.ndarray
 
-    crf, layout = state.augmented, state.layout
-    graph = FactorGraph.of(crf, layout.split(w))
-    polytope = LocalPolytope.of(graph, allowed_labels(graph))
-    answer = linprog(
-        polytope.cost, A_eq=polytope.matrix(), b_eq=polytope.right, bounds=(0, None), method="highs"
-    )
-    if answer.x is None:
-        raise ValueError(
-            f"samples[{state.index}]: the loss-augmented linear program has no solution ({answer.message})"
-        )
-    marginals = np.where(polytope.label >= 0, answer.x[np.maximum(polytope.label, 0)], 0.0)
-    features = layout.join(crf.unary_features(marginals))
-    clique = 0
-    for block in blocks_by_size(crf):
-        joint = np.zeros((len(block), *(block.max_states,) * block.arity))
-        for m in range(len(block)):
-            positions, columns = polytope.joint(graph, clique)
-            joint[(m, *positions.T)] = answer.x[columns]
-            clique += 1
-        layout.join(expected_features(block, joint), features)
-    value = float(answer.fun) + crf.constant
-    return value, value - float(w @ features), features
+
+def fresh_columns(batch: SampleBatch) -> ColumnMemory:
+    """One column for each slave: the truth."""
+    columns = agreeing_columns(batch.dual, batch.truth, batch.layout)
+    return ColumnMemory(**columns.arrays(), lam=batch.dual.lam.copy())
+
+
+def check_columns(batch: SampleBatch) -> None:
+    """Refuse columns of a stranger's file that are none of this sample."""
+    memory, slaves = batch.memory, batch.dual.slaves
+    columns = Columns.from_arrays(vars(memory), len(batch.dual.coords))
+    check_index("columns", columns.owner, max(slaves.n_slaves, 1), ndim=1)
+    if not len(columns.owner) == len(columns.fixed) == len(columns.features):
+        raise ValueError("columns: expected one owner, cost and row of features for each")
+
+
+def relaxed_vertex(
+    state: SampleBatch, w: np.ndarray, accuracy: float
+) -> tuple[float, float, np.ndarray]:
+    """The same over the relaxation of the decomposition, to `accuracy`; columns and multipliers
+    are kept for the next weights.
+    """
+    state.set_weights(w)
+    state.memory = memory = state.memory or fresh_columns(state)
+    dual = state.dual
+    dual.lam = memory.lam.copy()
+    columns = Columns.from_arrays(vars(memory), len(dual.coords))
+    try:
+        found = relaxed_minimum(dual, w, state.layout, columns, accuracy)
+    except ValueError as error:
+        raise ValueError(f"samples[{state.first}]: {error}") from None
+    state.memory = ColumnMemory(**found.columns.arrays(), lam=found.lam)
+    return found.bound, found.value - float(w @ found.features), found.features
 
 
 def plane(
-    state: SampleState, w: np.ndarray, find: Callable[..., tuple[float, float, np.ndarray]]
+    state: SampleBatch,
+    w: np.ndarray,
+    find: Callable[..., tuple[float, float, np.ndarray]],
+    accuracy: float,
 ) -> tuple[float, float, np.ndarray, float]:
-    """(factor, hinge at `w`, slope (P,) and offset of its supporting plane) of one sample."""
-    low, fixed, features = find(state, w)
+    """(factor, hinge at `w`, slope (P,) and offset of its supporting plane) of one sample; the
+    hinge, times the factor, to `accuracy`.
+    """
+    low, fixed, features = find(state, w, accuracy / max(state.weight, 1e-300))
     return (
         state.weight,
         state.truth_energy(w) - low,
@@ -77,13 +99,29 @@ def plane(
     )
 
 
+@dataclass(kw_only=True)
+class CuttingPlaneState(OptimizerState):
+    """slopes : float (n, P), offsets : float (n,), the cuts.   owners : int (n,), the sample of
+    each.   ages : int (n,), rounds since a cut was active.   bound : of F from below.   gap : of F
+    to it.
+    """
+
+    slopes: np.ndarray
+    offsets: np.ndarray
+    owners: np.ndarray
+    ages: np.ndarray
+    bound: float = -np.inf
+    gap: float = np.inf
+
+
 class CuttingPlane(Optimizer):
-    """The QP over the most violated constraints found so far; inactive ones are dropped. Certifies F* from below.
+    """The QP over the most violated constraints found so far; inactive ones are dropped. Certifies
+    F* from below.
 
     Parameters
     ----------
-    oracle : "relaxed" (the local-polytope LP, the same objective as that of the other optimisers) or "exact" (the true
-        structured hinge).
+    oracle : "relaxed" (over the decomposition's slaves, the same objective as that of the other
+        optimisers) or "exact" (the true structured hinge; needs the tables of all cliques).
     slack : "n", one slack for each sample, or "1", one for all.
     drop_after : rounds that a constraint may be inactive.
     """
@@ -94,48 +132,58 @@ class CuttingPlane(Optimizer):
     oracle = "relaxed"
     slack = "n"
     drop_after = 20
+    most_samples = 1
+    fresh = staticmethod(fresh_columns)
+    growing_memory = ("columns", "fixed", "features", "data", "indices", "indptr")
+    state: CuttingPlaneState
 
     @classmethod
-    def refuses(cls, prior: Prior, temperature: float) -> str | None:
-        odd = [n for n, s in prior.sets.items() if isinstance(s, Projection)]
-        if odd:
-            return f"the set of segment {odd[0]!r} is known only by its projection"
-        return super().refuses(prior, temperature)
+    def refuses(cls, regularization: Regularization, temperature: float) -> str | None:
+        import cvxpy as cp
 
-    def start(self) -> None:
+        try:
+            regularization.cvxpy_form(cp.Variable(regularization.layout.size))
+        except ValueError as error:
+            return str(error)
+        return super().refuses(regularization, temperature)
+
+    def start(self, w: np.ndarray) -> CuttingPlaneState:
         if self.oracle not in ("relaxed", "exact") or self.slack not in ("n", "1"):
             raise ValueError(
-                f"oracle, slack: expected 'relaxed'|'exact' and 'n'|'1', got {self.oracle!r} and {self.slack!r}"
+                f"oracle, slack: expected 'relaxed'|'exact' and 'n'|'1', got {self.oracle!r} and "
+                f"{self.slack!r}"
             )
-        n = len(self.w)
-        self.state.update(
-            slopes=np.zeros((0, n)),
+        return CuttingPlaneState(
+            w=w,
+            evaluated=w.copy(),
+            slopes=np.zeros((0, len(w))),
             offsets=np.zeros(0),
             owners=np.zeros(0, np.int64),
             ages=np.zeros(0, np.int64),
-            bound=np.array(-np.inf),
         )
 
     def truth_changed(self) -> None:
-        self.start()
+        old, self.state = self.state, self.start(self.w)
+        self.state.t, self.state.evaluated = old.t, old.evaluated
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        super().restore(snapshot)
-        check_index(
-            "owners",
-            self.state["owners"],
-            self.objective.n_samples if self.slack == "n" else 1,
-            ndim=1,
-        )
+    def stalled(self, lowest: np.ndarray, least: float) -> str:
+        return ""  # its bound rises until it meets F
+
+    def restore(self, state: Any, batches: Sequence[Any]) -> None:
+        super().restore(state, batches)
+        n = self.objective.n_batches if self.slack == "n" else 1
+        check_index("owners", self.state.owners, n, ndim=1)
+        self.objective.each(check_columns)
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
         w = self.w.copy()
-        found = objective.each(
-            plane, w, relaxed_vertex if self.oracle == "relaxed" else exact_vertex
-        )
+        find = relaxed_vertex if self.oracle == "relaxed" else exact_vertex
+        # planes need not be better than the gap that they are to close
+        accuracy = 0.1 * state.gap / objective.n_samples
+        found = objective.each(plane, w, find, accuracy)
         weights, hinges = np.array([f[0] for f in found]), np.array([f[1] for f in found])
-        value, state["evaluated"] = objective.prior.value(w) + float(weights @ hinges), w
+        value, state.evaluated = objective.regularization.value(w) + float(weights @ hinges), w
         planes = [f[2:] for f in found]
         if self.slack == "1":
             planes = [
@@ -144,86 +192,41 @@ class CuttingPlane(Optimizer):
                     sum(c * b for c, (_, b) in zip(weights, planes)),
                 )
             ]
-        state["slopes"] = np.concatenate([state["slopes"], np.stack([a for a, _ in planes])])
-        state["offsets"] = np.concatenate([state["offsets"], [b for _, b in planes]])
-        state["owners"] = np.concatenate([state["owners"], np.arange(len(planes))])
-        state["ages"] = np.concatenate([state["ages"], np.zeros(len(planes), np.int64)])
-        lower = self._solve_qp(weights)
-        state["bound"] = np.array(max(float(state["bound"]), lower))
-        state["t"] = state["t"] + 1
-        return PassReport(
-            objective=value, bound=float(state["bound"]), gap=value - float(state["bound"])
-        )
+        state.slopes = np.concatenate([state.slopes, np.stack([a for a, _ in planes])])
+        state.offsets = np.concatenate([state.offsets, [b for _, b in planes]])
+        state.owners = np.concatenate([state.owners, np.arange(len(planes))])
+        state.ages = np.concatenate([state.ages, np.zeros(len(planes), np.int64)])
+        state.bound = max(state.bound, self._solve_qp(weights, value))
+        state.gap = value - state.bound
+        state.t += 1
+        return PassReport(objective=value, bound=state.bound)
 
-    def _solve_qp(self, weights: np.ndarray) -> float:
-        """Move w to the optimum of the program; returns its value, a lower bound of F*."""
+    def _solve_qp(self, weights: np.ndarray, value: float) -> float:
+        """Move w to the optimum of the program; returns a lower bound of F*, for a known `value`
+        of F.
+        """
         import cvxpy as cp
 
-        state, prior = self.state, self.objective.prior
+        state, regularization = self.state, self.objective.regularization
         w = cp.Variable(len(self.w))
-        n = len(weights) if self.slack == "n" else 1
-        slack = cp.Variable(n, nonneg=True)
-        cost = (weights if self.slack == "n" else np.ones(1)) @ slack
-        cuts = state["slopes"] @ w + state["offsets"] <= slack[state["owners"]]
-        program = cp.Problem(cp.Minimize(cost + _regulariser(prior, w)), [cuts, *_sets(prior, w)])
+        factors = weights if self.slack == "n" else np.ones(1)
+        slack = cp.Variable(len(factors), nonneg=True)
+        cuts = state.slopes @ w + state.offsets <= slack[state.owners]
+        penalty, constraints = regularization.cvxpy_form(w)
+        program = cp.Problem(cp.Minimize(factors @ slack + penalty), [cuts, *constraints])
         program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
         if w.value is None:
             raise RuntimeError(f"cutting-plane: the QP solver ended with status {program.status!r}")
-        state["w"] = prior.project(np.asarray(w.value))
-        active = np.asarray(cuts.dual_value) > 1e-9
-        state["ages"] = np.where(active, 0, state["ages"] + 1)
-        keep = state["ages"] <= self.drop_after
-        for name in ("slopes", "offsets", "owners", "ages"):
-            state[name] = state[name][keep]
-        return float(program.value)
-
-
-def _regulariser(prior: Prior, w: Any) -> Any:
-    import cvxpy as cp
-
-    total: Any = 0.0
-    for name, where in prior.layout.slices.items():
-        r, part = prior.regularizers[name], w[where]
-        if r.mu > 0:
-            total = total + 0.5 * r.mu * cp.sum_squares(part)
-        if isinstance(r, GroupL2):
-            number = r._numbers(np.zeros(prior.layout.shapes[name]))
-            total = total + r.tau * sum(
-                cp.norm(part[np.flatnonzero(number == g)]) for g in np.unique(number)
-            )
-        elif hasattr(r, "tau"):
-            total = total + r.tau * cp.norm1(part)
-        elif (
-            type(r).rest is not ElasticNet.rest
-            and r.rest(np.ones(prior.layout.shapes[name])) != 0.0
-        ):
-            raise ValueError(
-                f"regularizer of segment {name!r}: cutting-plane knows L2, L1, ElasticNet and GroupL2, not {r!r}"
-            )
-    return total
-
-
-def _sets(prior: Prior, w: Any) -> list[Any]:
-    import cvxpy as cp
-
-    constraints: list[Any] = []
-    for name, where in prior.layout.slices.items():
-        found, part, shape = prior.sets[name], w[where], prior.layout.shapes[name]
-        if isinstance(found, Box):
-            low, high = (
-                np.broadcast_to(found.low, shape).ravel(),
-                np.broadcast_to(found.high, shape).ravel(),
-            )
-            constraints += [
-                part[np.flatnonzero(np.isfinite(low))] >= low[np.isfinite(low)],
-                part[np.flatnonzero(np.isfinite(high))] <= high[np.isfinite(high)],
-            ]
-        elif isinstance(found, Simplex):
-            constraints += [part >= 0, cp.sum(part) == found.total]
-        elif isinstance(found, Fixed):
-            constraints.append(part == np.broadcast_to(found.value, shape).ravel())
-        elif type(found) is not ConvexSet:
-            raise ValueError(
-                f"constraints of segment {name!r}: cutting-plane knows Box, NonNegative, Simplex and Fixed"
-            )
-    return constraints
+        state.w = regularization.project(np.asarray(w.value))
+        duals = np.maximum(cuts.dual_value, 0.0)
+        # the Fenchel dual at these multipliers is a bound however well the program was solved
+        total = np.bincount(state.owners, duals, len(factors))
+        duals *= np.minimum(1.0, factors / np.maximum(total, 1e-300))[state.owners]
+        dual_value = duals @ state.offsets - regularization.conjugate(
+            -(duals @ state.slopes), value
+        )
+        state.ages = np.where(duals > 1e-9, 0, state.ages + 1)
+        keep = state.ages <= self.drop_after
+        for name in self.growing:
+            setattr(state, name, getattr(state, name)[keep])
+        return float(dual_value if np.isfinite(dual_value) else program.value)

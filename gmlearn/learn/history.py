@@ -12,15 +12,16 @@ import numpy as np
 class TrainingHistory:
     """One entry per pass; NaN where a pass did not measure something.
 
-    objective : F(w, lambda).   bound : a lower bound of the best F.   gap : the optimiser's measure of what is left.
-    seconds : time since the start.   step : step size.   validation : validation error.   completion : how much the last
-    completion lowered F (latent models).
+    objective : F(w, lambda).   bound : a lower bound of the best F.   subproblem_gap : duality gap
+        of the optimiser's own subproblem.
+    seconds : time since the start.   step : step size.   validation : validation error.
+    completion : how much the last completion lowered F (latent models).
     """
 
     passes: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     bound: list[float] = field(default_factory=list)
-    gap: list[float] = field(default_factory=list)
+    subproblem_gap: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     step: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
@@ -55,6 +56,14 @@ class TrainingHistory:
         history.passes = [int(p) for p in history.passes]
         return history
 
+    @property
+    def gap(self) -> np.ndarray:
+        """The lowest objective so far minus its bound, pass by pass; NaN where one is not known."""
+        objective = np.array(self.objective, float)
+        lowest = np.fmin.accumulate(objective) if len(objective) else objective
+        gap = lowest - np.array(self.bound, float)
+        return np.where(np.isfinite(gap), gap, np.nan)
+
     def evaluated(self) -> np.ndarray:
         """The objectives that were measured."""
         values = np.array(self.objective, float)
@@ -73,7 +82,8 @@ class TrainingHistory:
             f"<td>{self.seconds[i]:.2f}</td></tr>"
             for i in shown
         )
-        return f"<b>{self!r}</b><table><tr><th>passes</th><th>objective</th><th>bound</th><th>seconds</th></tr>{rows}</table>"
+        head = "<tr><th>passes</th><th>objective</th><th>bound</th><th>seconds</th></tr>"
+        return f"<b>{self!r}</b><table>{head}{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:
         """Objective and bound against passes."""

@@ -1,4 +1,6 @@
-"""The result of training: named weights that predict, with everything needed to judge and repeat them."""
+"""The result of training: named weights that predict, with everything needed to judge and repeat
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from gmlearn.learn.history import TrainingHistory
 from gmlearn.model.crf import CRF
 from gmlearn.parallel import make_executor
 from gmlearn.solvers import Result, solve
+from gmlearn.solvers.many import solve_forests
 
 
 def versions() -> dict[str, str]:
@@ -29,8 +32,9 @@ def versions() -> dict[str, str]:
 class TrainedModel:
     """Learnt weights.
 
-    weights : name -> array.   objective : F at these weights.   history : `TrainingHistory`.   completions : completed labels of
-    the latent samples.   settings, seed, versions : how to repeat it.   status : why training ended.
+    weights : name -> array.   objective : F at these weights.   history : `TrainingHistory`.
+    completions : completed labels of the latent samples.   settings, seed, versions : how to repeat
+    it.   status : why training ended.
     """
 
     weights: dict[str, np.ndarray]
@@ -41,12 +45,12 @@ class TrainedModel:
     seed: int = 0
     versions: dict[str, str] = field(default_factory=versions)
     status: str = ""
+    bound: float = -np.inf
 
     @property
     def gap(self) -> float:
-        """The last gap that the optimiser reported."""
-        measured = [g for g in self.history.gap if np.isfinite(g)]
-        return measured[-1] if measured else float("nan")
+        """objective - bound: how far these weights are from the best ones, at most."""
+        return self.objective - self.bound
 
     def predict(self, crf: CRF, **options: Any) -> Result:
         """MAP inference with the learnt weights; options as in `gmlearn.solve`."""
@@ -63,7 +67,15 @@ class TrainedModel:
         scheduler: Any = None,
         **options: Any,
     ) -> list[Result]:
-        """`predict` for several models side by side, with an executor as in `gmlearn.train`; results in their order."""
+        """`predict` for several models; results in their order.
+
+        Forests are solved at once, as one joined model; others side by side, with an executor as in
+        `gmlearn.train`.
+        """
+        if not options.keys() - {"solver"} and options.get("solver", "auto") in ("auto", "tree"):
+            results = solve_forests(crfs, self.weights)
+            if results is not None:
+                return results
         made = make_executor(executor, n_jobs, scheduler)
         try:
             return made.map(partial(self.predict, **options), crfs)
@@ -84,6 +96,7 @@ class TrainedModel:
             "seed": self.seed,
             "versions": self.versions,
             "status": self.status,
+            "bound": self.bound,
             "completions": len(self.completions),
             "names": list(self.weights),
         }
@@ -113,15 +126,20 @@ class TrainedModel:
                 int(header["seed"]),
                 dict(header["versions"]),
                 str(header["status"]),
+                float(header["bound"]),
             )
 
     def __repr__(self) -> str:
         shapes = {name: value.shape for name, value in self.weights.items()}
-        return f"TrainedModel(objective={self.objective:.6g}, weights={shapes}, passes={len(self.history)}, status={self.status!r})"
+        return (
+            f"TrainedModel(objective={self.objective:.6g}, weights={shapes}, "
+            f"passes={len(self.history)}, status={self.status!r})"
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{n}</td><td>{v.shape}</td><td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
+            f"<tr><td>{n}</td><td>{v.shape}</td>"
+            f"<td>{np.array2string(v.ravel()[:6], precision=3)}</td></tr>"
             for n, v in self.weights.items()
         )
         head = "<tr><th>segment</th><th>shape</th><th>weights</th></tr>"
@@ -134,5 +152,7 @@ def load(path: str | os.PathLike) -> TrainedModel:
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they can be written into a file: names and numbers; objects by their representation."""
+    """Settings as they can be written into a file: names and numbers; objects by their
+    representation.
+    """
     return json.loads(json.dumps({k: v for k, v in settings.items()}, default=repr))

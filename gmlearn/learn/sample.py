@@ -24,7 +24,8 @@ class Sample:
     hidden : bool (V,), variables whose label is not known (latent); None for none.
     weight : factor of this sample's loss in the objective.
     loss : a loss for this sample alone; None for that of the training.
-    completion : fills the hidden labels, ``completion(sample, weights) -> labels``; None for a clamped MAP problem.
+    completion : fills the hidden labels, ``completion(sample, weights) -> labels``; None for a
+        clamped MAP problem.
     """
 
     crf: CRF
@@ -60,17 +61,21 @@ class Sample:
 
 
 class LazySamples(Sequence):
-    """Samples that are loaded when they are worked on and left again: training sets larger than the memory.
+    """Samples that are loaded when they are worked on and left again: training sets larger than the
+    memory.
 
     Parameters
     ----------
-    sources : functions without arguments that return a `Sample`, or anything (say paths) that `load` turns into one.
-    load : ``load(source) -> Sample``; ``gmlearn.read_sample`` reads the files of ``gmlearn.write_sample``. None: call the source.
+    sources : functions without arguments that return a `Sample`, or anything (say paths) that
+        `load` turns into one.
+    load : ``load(source) -> Sample``; ``gmlearn.read_sample`` reads the files of
+        ``gmlearn.write_sample``. None: call the source.
 
     Notes
     -----
-    Every pass loads every sample again, and keeps its multipliers in a temporary file; only the weights stay in memory. The
-    same source must give the same sample each time. Workers load for themselves.
+    Every pass loads every sample again, and keeps its multipliers in a temporary file; only the
+    weights stay in memory. The same source must give the same sample each time. Workers load for
+    themselves.
 
     Examples
     --------
@@ -86,7 +91,8 @@ class LazySamples(Sequence):
         if wrong:
             given = self.sources[wrong[0]]
             raise TypeError(
-                f"sources[{wrong[0]}]: expected a function without arguments, or anything with `load`, got {given!r}"
+                f"sources[{wrong[0]}]: expected a function without arguments, or anything with "
+                f"`load`, got {given!r}"
             )
 
     def __len__(self) -> int:
@@ -114,7 +120,8 @@ def check_sample(k: int, sample: Any) -> Sample:
             )
         if sample.hidden is not None and not np.isin(sample.hidden, (0, 1)).all():
             raise ValueError(
-                "hidden: expected True or False for each variable, got other numbers (indices are not accepted)"
+                "hidden: expected True or False for each variable, got other numbers (indices are "
+                "not accepted)"
             )
         labels = np.array(sample.labels, copy=True)
         if labels.dtype.kind not in "biuf":

@@ -1,19 +1,35 @@
-"""Soft objectives: the hinge at a temperature, down to the likelihood, minimised by L-BFGS on (w, lambda) jointly."""
+"""Soft objectives: the hinge at a temperature, down to the likelihood, minimised by L-BFGS on
+(w, lambda) jointly.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gmlearn.learn.objective import SampleState, hinge_of, slope_of
-from gmlearn.learn.optimizers import Optimizer, PassReport
-from gmlearn.learn.prior import Box, ConvexSet, Fixed, Prior
+from gmlearn.learn.batch import SampleBatch
+from gmlearn.learn.bcfw import BOX
+from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
+from gmlearn.learn.regularization import Regularization
+
+
+@dataclass(kw_only=True)
+class SoftState(OptimizerState):
+    """lam : float, the multipliers of all batches that slaves share, one after the other.
+    bound : of F from below.
+    """
+
+    lam: np.ndarray
+    bound: float = -np.inf
 
 
 class SoftLBFGS(Optimizer):
-    r"""L-BFGS on the smooth objective :math:`R(w) + \sum_k c_k[E(x^k) + \epsilon\sum_i\log\sum_x e^{-E_i(x)/\epsilon}]`.
+    r"""L-BFGS on the smooth objective :math:`R(w) + \sum_k c_k[E(x^k) + \epsilon\sum_i\log\sum_x
+    e^{-E_i(x)/\epsilon}]`.
 
-    The sum over slaves is an upper bound of the log-partition (exact where one slave holds everything, as on trees).
-    Multipliers are kept zero-sum by projecting what L-BFGS moves.
+    The sum over slaves is an upper bound of the log-partition (exact where one slave holds
+    everything, as on trees). Multipliers are kept zero-sum by projecting what L-BFGS moves.
 
     Parameters
     ----------
@@ -23,92 +39,94 @@ class SoftLBFGS(Optimizer):
     name = "lbfgs"
     settings = ("iterations",)
     iterations = 20
+    most_samples = 1024
+    state: SoftState
 
     @classmethod
-    def refuses(cls, prior: Prior, temperature: float) -> str | None:
+    def refuses(cls, regularization: Regularization, temperature: float) -> str | None:
         if temperature <= 0:
             return "needs a temperature > 0 (the hinge is not smooth)"
-        if any(
-            prior.regularizers[n].rest(np.ones(shape)) != 0.0
-            for n, shape in prior.layout.shapes.items()
-        ):
+        if not regularization.quadratic:
             return "only quadratic regularisers are smooth"
-        if any(
-            type(s) is not ConvexSet and not isinstance(s, (Box, Fixed))
-            for s in prior.sets.values()
-        ):
+        if regularization.bounds() is None:
             return "only bounds on single weights (Box, NonNegative, Fixed)"
         return None
 
-    def start(self) -> None:
-        self.state["lam"] = np.zeros(int(self.objective.total(number_of_multipliers)))
-        self._ends = np.cumsum(self.objective.each(number_of_multipliers)[:-1]).astype(int)
+    def start(self, w: np.ndarray) -> SoftState:
+        sizes = self.objective.each(number_of_multipliers)
+        self._ends = np.cumsum(sizes[:-1]).astype(int)
+        return SoftState(w=w, evaluated=w.copy(), lam=np.zeros(int(sum(sizes))))
 
-    def _bounds(self) -> list[tuple[float | None, float | None]]:
-        prior, bounds = self.objective.prior, []
-        for name, shape in prior.layout.shapes.items():
-            found = prior.sets[name]
-            low = (
-                found.project(np.full(shape, -1e300))
-                if type(found) is not ConvexSet
-                else np.full(shape, -np.inf)
-            )
-            high = (
-                found.project(np.full(shape, 1e300))
-                if type(found) is not ConvexSet
-                else np.full(shape, np.inf)
-            )
-            bounds += [
-                (None if a <= -1e300 else float(a), None if b >= 1e300 else float(b))
-                for a, b in zip(low.ravel(), high.ravel())
-            ]
-        return bounds
+    def truth_changed(self) -> None:
+        self.state.bound = -np.inf
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient at z = (w, multipliers of all samples). The multipliers travel, unlike those of other optimisers."""
+        """F and its gradient at z = (w, multipliers of all samples).
+
+        The multipliers travel, unlike those of other optimisers.
+        """
         objective, n = self.objective, self.objective.layout.size
         found = objective.each(
             soft_value, z[:n], own=[(lam,) for lam in np.split(z[n:], self._ends)]
         )
-        slope = objective.prior.curvature * z[:n]
+        slope = objective.regularization.curvature * z[:n]
         for hinge_slope, _, _ in found:
             slope = slope + hinge_slope
-        value = objective.prior.value(z[:n]) + float(np.sum([f[1] for f in found]))
+        value = objective.regularization.value(z[:n]) + float(np.sum([f[1] for f in found]))
         return value, np.concatenate([slope, *(f[2] for f in found)])
 
     def run(self) -> PassReport:
-        from scipy.optimize import minimize
+        from scipy.optimize import Bounds, minimize
 
         state, n = self.state, len(self.w)
-        start = np.concatenate([self.w, state["lam"]])
-        free = [(None, None)] * (len(start) - n)
+        start = np.concatenate([self.w, state.lam])
+        low, high = self.objective.regularization.bounds()  # type: ignore[misc]
+        free = np.full(len(start) - n, np.inf)
         answer = minimize(
             self.value_and_gradient,
             start,
             jac=True,
             method="L-BFGS-B",
-            bounds=self._bounds() + free,
+            bounds=Bounds(np.append(low, -free), np.append(high, free)),
             options={"maxiter": self.iterations, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 20},
         )
-        state["w"], state["lam"] = np.array(answer.x[:n]), np.array(answer.x[n:])
-        state["t"] = state["t"] + 1
-        return PassReport(
-            objective=float(answer.fun), gap=float(np.abs(answer.jac).max(initial=0.0))
-        )
+        state.w, state.lam = np.array(answer.x[:n]), np.array(answer.x[n:])
+        state.evaluated = state.w.copy()
+        state.bound = max(state.bound, self._bound(float(answer.fun), np.asarray(answer.jac)))
+        state.t += 1
+        return PassReport(objective=float(answer.fun), bound=state.bound)
+
+    def _bound(self, value: float, slope: np.ndarray) -> float:
+        """A lower bound of F from its gradient: F is mu-strongly convex in w, and convex in the
+        multipliers, which are looked for within a box of `BOX` times the largest one met.
+        """
+        lam, mu = self.state.lam, self.objective.regularization.curvature
+        if (mu <= 0.0).any():
+            return -np.inf
+        reach = BOX * np.abs(lam).max(initial=0.0) + np.abs(lam)
+        n = len(mu)
+        return value - float((slope[:n] ** 2 / (2 * mu)).sum()) - float(np.abs(slope[n:]) @ reach)
 
 
-def number_of_multipliers(sample: SampleState) -> np.ndarray:
-    return np.array(len(sample.dual.coords))
+def shared_multipliers(batch: SampleBatch) -> np.ndarray:
+    """bool (D,): dual variables whose coordinate several slaves hold; the others are zero."""
+    slaves = batch.dual.slaves
+    return slaves.spread(slaves.count > 1)
+
+
+def number_of_multipliers(batch: SampleBatch) -> int:
+    return int(shared_multipliers(batch).sum())
 
 
 def soft_value(
-    sample: SampleState, w: np.ndarray, lam: np.ndarray
+    batch: SampleBatch, w: np.ndarray, lam: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """(slope in w, soft hinge, gradient in lambda) of one sample; what L-BFGS moves is projected onto zero sums."""
-    sample.set_weights(w)
-    vertex = sample.soft(sample.dual.centred(lam))
-    return (
-        slope_of(sample, vertex.features),
-        hinge_of(sample, w, vertex.value),
-        -sample.weight * sample.dual.centred(vertex.ind),
-    )
+    """(slope in w, soft hinge, gradient in lambda) of one batch; what L-BFGS moves is projected
+    onto zero sums.
+    """
+    batch.set_weights(w)
+    shared, whole = shared_multipliers(batch), np.zeros(len(batch.dual.coords))
+    whole[shared] = lam
+    vertex = batch.soft_vertex(batch.dual.centred(whole))
+    slope = batch.dual.centred(vertex.ind)[shared]
+    return batch.slope(vertex.features), batch.hinge(w, vertex.value), -batch.weight * slope

@@ -1,6 +1,8 @@
-"""The master: sees coordinates, indicators, values; knows no kind of block. One master serves MAP and training."""
+"""The master: sees coordinates, indicators, values; knows no kind of block. One master serves
+MAP and training.
+"""
 
-from gmlearn.master.bcfw import ascend_bcfw
+from gmlearn.master.ascent import ascend_bcfw
 from gmlearn.master.dual import Dual, Round
 from gmlearn.master.steps import Constant, Diminishing, Level, Polyak, StepRule, make_step_rule
 from gmlearn.master.subgradient import ascend_subgradient

@@ -1,4 +1,6 @@
-"""Compiled steps of sequential reweighted message passing: what one set of variables takes from and gives to its cliques."""
+"""Compiled steps of sequential reweighted message passing: what one set of variables takes from
+and gives to its cliques.
+"""
 
 import numpy as np
 from numba import njit
@@ -18,10 +20,12 @@ def ends_of_cliques(rank, inc_var, inc_clique, first, last):
 def move_variables(
     variables, rank, offsets, inc_ptr, inc_clique, inc_slot, first, last, marginals, theta, costs
 ):
-    """Variables that share no clique collect their cliques' min-marginals, and give a share to the cliques that go on.
+    """Variables that share no clique collect their cliques' min-marginals, and give a share to the
+    cliques that go on.
 
-    marginals (Q, L) : row q belongs to the variable of this set in clique q.   theta : dual costs of the cliques; variable j's
-    begin at inc_slot.   costs (n_coords,) : what the variables keep.   Returns the sum of the variables' minima, taken off.
+    marginals (Q, L) : row q belongs to the variable of this set in clique q.   theta : dual costs
+    of the cliques; variable j's begin at inc_slot.   costs (n_coords,) : what the variables keep.
+    Returns the sum of the variables' minima, taken off.
     """
     bound = 0.0
     for v in variables:
@@ -58,7 +62,9 @@ def move_variables(
 def fix_variables(
     variables, offsets, inc_ptr, inc_clique, inc_slot, marginals, theta, costs, labels
 ):
-    """Give variables that share no clique their best labels, and forbid all others in their cliques."""
+    """Give variables that share no clique their best labels, and forbid all others in their
+    cliques.
+    """
     for v in variables:
         lo, size = offsets[v], offsets[v + 1] - offsets[v]
         best, low = 0, np.inf

@@ -1,4 +1,6 @@
-"""The dual: unary shares, multipliers that sum to zero per coordinate, and one round of all slaves."""
+"""The dual: unary shares, multipliers that sum to zero per coordinate, and one round of all
+slaves.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from gmlearn.slaves import SlaveResult
 class Round:
     """All slaves minimised at one set of multipliers.
 
-    bound : sum of the minima, a lower bound of the energy.   mean : float (n_coords,), their average indicators.
-    results : one per group.   blend : float (n_coords,), where a method knows it, averages over many rounds: close to a solution of
-        the relaxation, and a better place to round from than one round.
+    bound : sum of the minima, a lower bound of the energy.   mean : float (n_coords,), their
+        average indicators.
+    results : one per group.   blend : float (n_coords,), where a method knows it, averages over
+        many rounds: close to a solution of the relaxation, and a better place to round from than
+        one round.
     """
 
     bound: float
@@ -32,14 +36,17 @@ class Round:
 
     @property
     def disagreement(self) -> float:
-        """Largest deviation of a mean indicator from 0 or 1; 0 means that all slaves agree everywhere."""
+        """Largest deviation of a mean indicator from 0 or 1; 0 means that all slaves agree
+        everywhere.
+        """
         return float(np.minimum(self.mean, 1.0 - self.mean).max(initial=0.0))
 
 
 class Dual:
     """Slaves at fixed weights, with their multipliers `lam` (D,).
 
-    theta = unary[coords] / count[coords] + lam, where lam sums to zero over the copies of each coordinate.
+    theta = unary[coords] / count[coords] + lam, where lam sums to zero over the copies of each
+    coordinate.
     """
 
     def __init__(self, slaves: Slaves, w: Mapping[str, np.ndarray], lam: np.ndarray | None = None):
@@ -50,20 +57,22 @@ class Dual:
     def set_weights(self, w: Mapping[str, np.ndarray]) -> None:
         """Move to other weights; the multipliers stay."""
         self.prepared = [g.prepare(w) for g in self.slaves.groups]
-        self._per_coord = self.slaves.unary(w) / np.maximum(self.slaves.count, 1.0)
-        self._share: np.ndarray | None = None
         self.constant = self.slaves.constant(w)
+        self.set_unary(w)
+
+    def set_unary(self, w: Mapping[str, np.ndarray]) -> None:
+        """The same for the unary costs alone: what moves between known minimisers need."""
+        #: float (n_coords,): what each copy of a coordinate has of its unary cost
+        self.unary_share = self.slaves.unary(w) / np.maximum(self.slaves.count, 1.0)
 
     @property
     def share(self) -> np.ndarray:
         """float (D,): each dual variable's part of the unary costs."""
-        if self._share is None:
-            self._share = self.slaves.spread(self._per_coord)
-        return self._share
+        return self.slaves.spread(self.unary_share)
 
-    @share.setter
-    def share(self, value: np.ndarray) -> None:
-        self._share = value
+    def forbid(self, coords: np.ndarray) -> None:
+        """No slave may use the coordinates in the mask (n_coords,) any more."""
+        self.unary_share = np.where(coords, np.inf, self.unary_share)
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """Average (n_coords,) of per-dual values over the copies of each coordinate."""
@@ -74,29 +83,29 @@ class Dual:
         return per_dual - self.slaves.spread(self.mean(per_dual))
 
     def round(self, lam: np.ndarray | None = None, theta: np.ndarray | None = None) -> Round:
-        """Minimise all slaves at `lam` (the current multipliers by default), or at whole dual costs `theta`."""
-        if theta is None and self._share is None:
+        """Minimise all slaves at `lam` (the current multipliers by default), or at whole dual costs
+        `theta`.
+        """
+        if theta is None:
             lam = self.lam if lam is None else lam
             with borrowed(len(lam)) as costs:
-                self.slaves.shift(self._per_coord, lam, costs)
+                self.slaves.shift(self.unary_share, lam, costs)
                 return self.round(theta=costs)
-        if theta is None:
-            theta = self.share + (self.lam if lam is None else lam)
-        results = [
-            g.solve(theta[s], p)
-            for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared)
-        ]
+        groups = zip(self.slaves.groups, self.slaves.slices, self.prepared)
+        results = [g.solve(theta[s], p) for g, s, p in groups]
         bound = float(sum(r.value.sum() for r in results)) + self.constant
         return Round(bound, self.slaves.mean_of(results), results)
 
     def cost_scale(self, current: Round) -> float:
-        """The typical size of the costs that the multipliers must move: mean finite reduced cost of a label."""
+        """The typical size of the costs that the multipliers must move: mean finite reduced cost
+        of a label.
+        """
         costs = []
         theta = self.share + self.lam
         for g, s, p, r in zip(
             self.slaves.groups, self.slaves.slices, self.prepared, current.results
         ):
-            if g.has("min_marginals"):
+            if g.affordable("min_marginals"):
                 with np.errstate(invalid="ignore"):  # an infeasible slave: inf - inf
                     reduced = g.min_marginals(theta[s], p) - r.value[g.owner]  # type: ignore[attr-defined]
                 costs.append(reduced[np.isfinite(reduced) & (reduced > 0)])
@@ -106,20 +115,17 @@ class Dual:
             pool = finite[finite > 0]
         return float(pool.mean()) if pool.size else 1.0
 
-    def min_marginals(self) -> np.ndarray | None:
-        """Reduced costs (n_coords,): how much the bound rises if a coordinate is forced to 1; None if a slave cannot tell.
+    def reduced_costs(self) -> tuple[float, np.ndarray]:
+        """The bound, and by how much (n_coords,) it rises if a coordinate is forced to 1.
 
-        The sum over slaves of (minimum with the coordinate fixed - minimum): bound + this is a lower bound of every
-        labelling that has the coordinate.
+        The sum over slaves of (minimum with the coordinate fixed - minimum), without those that
+        cannot tell: bound + this is a lower bound of every labelling that has the coordinate.
         """
-        if not all(g.has("min_marginals") for g in self.slaves.groups):
-            return None
-        theta = self.share + self.lam
-        total = np.zeros(self.slaves.n_coords)
-        for g, s, p in zip(self.slaves.groups, self.slaves.slices, self.prepared):
-            values = g.min_marginals(theta[s], p)  # type: ignore[attr-defined]
-            low = g.solve(theta[s], p).value
-            if not np.isfinite(low).all():
-                return None
-            np.add.at(total, g.coords, values - low[g.owner])
-        return total
+        theta, total = self.share + self.lam, np.zeros(self.slaves.n_coords)
+        current = self.round(theta=theta)
+        groups = zip(self.slaves.groups, self.slaves.slices, self.prepared, current.results)
+        for g, s, p, r in groups:
+            if g.affordable("min_marginals") and np.isfinite(r.value).all():
+                values = g.min_marginals(theta[s], p)  # type: ignore[attr-defined]
+                total += np.bincount(g.coords, values - r.value[g.owner], len(total))
+        return current.bound, total

@@ -1,12 +1,15 @@
-r"""Sequential reweighted message passing (SRMP, Kolmogorov 2015) for cliques of any kind that have min-marginals.
+r"""Sequential reweighted message passing (SRMP, Kolmogorov 2015) for cliques of any kind that have
+min-marginals.
 
-The energy is kept as :math:`\sum_v c_v(x_v) + \sum_q (h_q + \theta_q)(x_q)`. In its turn a variable takes the min-marginals of
-its cliques, :math:`c_v \mathrel{+}= m_{qv}`, :math:`\theta_{qv} \mathrel{-}= m_{qv}`, takes off its minimum (which the bound
-gains) and gives an equal share of the rest to each clique that has a variable still to come. A pass in one order is followed by
-one in the opposite order. For edges this is TRW-S.
+The energy is kept as :math:`\sum_v c_v(x_v) + \sum_q (h_q + \theta_q)(x_q)`. In its turn a variable
+takes the min-marginals of its cliques, :math:`c_v \mathrel{+}= m_{qv}`, :math:`\theta_{qv}
+\mathrel{-}= m_{qv}`, takes off its minimum (which the bound gains) and gives an equal share of the
+rest to each clique that has a variable still to come. A pass in one order is followed by one in the
+opposite order. For edges this is TRW-S.
 
-Variables that share no clique take their turns at the same time, colour by colour, so that the slaves work in batches; every
-sweep has its own order of the colours, which settles in fewer sweeps than a fixed one.
+Variables that share no clique take their turns at the same time, colour by colour, so that the
+slaves work in batches; every sweep has its own order of the colours, which settles in fewer sweeps
+than a fixed one.
 """
 
 from __future__ import annotations
@@ -159,7 +162,9 @@ class SequentialMessages:
         return bound if bound == np.inf else self.half(self.order[::-1])
 
     def decode(self) -> np.ndarray:
-        """Labels fixed colour by colour, each with the min-marginals of its cliques given the labels before."""
+        """Labels fixed colour by colour, each with the min-marginals of its cliques given the
+        labels before.
+        """
         from gmlearn.master._srmp_numba import fix_variables
 
         labels, theta = np.zeros(len(self.offsets) - 1, np.int64), self.theta.copy()
@@ -180,13 +185,15 @@ class SequentialMessages:
         return labels
 
     def dual(self, w: Mapping[str, np.ndarray]) -> Dual:
-        """The state as multipliers of the same slaves, without loss of bound: what variables keep is split evenly."""
+        """The state as multipliers of the same slaves, without loss of bound: what variables
+        keep is split evenly.
+        """
         dual = Dual(self.slaves, w)
         kept = self.slaves.spread(self.costs / np.maximum(self.slaves.count, 1.0))
         whole = self.theta + kept
         out = np.bincount(dual.coords, ~np.isfinite(whole), self.slaves.n_coords) > 0
         forbidden = self.slaves.spread(out)
-        dual.share = np.where(forbidden, np.inf, dual.share)
+        dual.forbid(out)
         with np.errstate(invalid="ignore"):
             dual.lam = dual.centred(np.where(forbidden, 0.0, whole - dual.share))
         return dual

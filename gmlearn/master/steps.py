@@ -39,7 +39,9 @@ class Diminishing(StepRule):
 
 
 class Polyak(StepRule):
-    """Steps (target - bound) / |g|^2 towards a given target value; only right if the target is the dual optimum."""
+    """Steps (target - bound) / |g|^2 towards a given target value; only right if the target is
+    the dual optimum.
+    """
 
     def __init__(self, target: float, size: float = 1.0):
         self.target, self.size = target, size
@@ -51,7 +53,8 @@ class Polyak(StepRule):
 class Level(StepRule):
     """Polyak steps towards a level above the best bound; the level sinks when it is not reached.
 
-    The level is best + delta; delta grows while rounds improve the bound and shrinks after `patience` rounds that do not.
+    The level is best + delta; delta grows while rounds improve the bound and shrinks after
+    `patience` rounds that do not.
     """
 
     def __init__(
@@ -62,9 +65,8 @@ class Level(StepRule):
 
     def start(self, scale: float, norm2: float) -> None:
         if self.delta is None:
-            self.delta = (
-                0.3 * scale * norm2
-            )  # so that the first step moves multipliers by about 0.3 of a typical cost
+            # so that the first step moves multipliers by about 0.3 of a typical cost
+            self.delta = 0.3 * scale * norm2
 
     def step(self, bound: float, best: float, norm2: float, t: int) -> float:
         if self.delta is None:

@@ -1,4 +1,6 @@
-"""Where per-sample work runs: this process, threads, processes or a Dask cluster. Runs methods; knows no model."""
+"""Where per-sample work runs: this process, threads, processes or a Dask cluster. Runs methods;
+knows no model.
+"""
 
 from gmlearn.parallel.base import Executor
 from gmlearn.parallel.local import Serial, Threads

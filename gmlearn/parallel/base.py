@@ -1,4 +1,6 @@
-"""What an executor is: a place that holds shards, objects that are built on a worker, stay there, and are called."""
+"""What an executor is: a place that holds shards, objects that are built on a worker, stay
+there, and are called.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ Builder = Callable[[], Any]
 
 
 class Executor(ABC):
-    """Holds shards and calls them, on workers that may be this process, its threads, other processes or other machines.
+    """Holds shards and calls them, on workers that may be this process, its threads, other
+    processes or other machines.
 
-    Per-shard state stays with the shard: only arguments go out and results come back, one round trip for each worker and call.
+    Per-shard state stays with the shard: only arguments go out and results come back, one round
+    trip for each worker and call.
 
     Attributes
     ----------
@@ -35,9 +39,11 @@ class Executor(ABC):
 
     @abstractmethod
     def host(self, builders: Sequence[Builder]) -> None:
-        """Build shard i by ``builders[i]()`` on worker ``i % n_workers``, in place of all earlier shards.
+        """Build shard i by ``builders[i]()`` on worker ``i % n_workers``, in place of all earlier
+        shards.
 
-        The first exception, by order of the shards, comes through with its type and message; then there are no shards.
+        The first exception, by order of the shards, comes through with its type and message; then
+        there are no shards.
         """
 
     @abstractmethod
@@ -48,13 +54,17 @@ class Executor(ABC):
         only: Sequence[int] | None = None,
         each: Sequence[tuple] | None = None,
     ) -> list[Any]:
-        """``shard.method(*args, *each[j])`` on the j-th of the shards `only` (all of them by default), results in that order.
+        """``shard.method(*args, *each[j])`` on the j-th of the shards `only` (all of them by
+        default), results in that order.
 
-        All of them run to their end; then the first exception, by that order, is raised with its type and message.
+        All of them run to their end; then the first exception, by that order, is raised with its
+        type and message.
         """
 
     def remember(self, snapshots: Sequence[Any] | None) -> None:
-        """What ``shard.restore(snapshots[i])`` is given when shard i is rebuilt on another worker; None: its builder alone."""
+        """What ``shard.restore(snapshots[i])`` is given when shard i is rebuilt on another
+        worker; None: its builder alone.
+        """
         return None
 
     @abstractmethod

@@ -1,8 +1,9 @@
 """A Dask cluster: shards on the workers of a ``distributed`` scheduler, here or on other machines.
 
-Each worker holds one `ShardHost`. It is a Dask *actor*, so the cluster frees it as soon as this client is gone, however that
-happens, and never spills it to disk. It is asked by ordinary tasks that are bound to its worker, not by the actor's own methods:
-a call to a lost actor may wait for ever, a task can be watched and let go.
+Each worker holds one `ShardHost`. It is a Dask *actor*, so the cluster frees it as soon as this
+client is gone, however that happens, and never spills it to disk. It is asked by ordinary tasks
+that are bound to its worker, not by the actor's own methods: a call to a lost actor may wait for
+ever, a task can be watched and let go.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ class Dask(Remote):
 
     Parameters
     ----------
-    scheduler : address, ``distributed.Client``, or None: the current client, or else workers on this machine that end with the
-        executor. A client that is given stays open.
+    scheduler : address, ``distributed.Client``, or None: the current client, or else workers on
+        this machine that end with the executor. A client that is given stays open.
     n_jobs : how many such workers.
 
     Notes
     -----
-    Shards of a lost worker move to the workers that are left. Workers that join later are used from the next `host` on.
+    Shards of a lost worker move to the workers that are left. Workers that join later are used from
+    the next `host` on.
     """
 
     name: ClassVar[str] = "dask"
@@ -112,9 +114,8 @@ class Dask(Remote):
     def _exchange(self, heads: dict[int, bytes], shared: bytes) -> dict[int, Answer | None]:
         self._serial += 1
         lost = self._watch({w: self._hosts[w] for w in heads})
-        with dask.config.set(
-            {"distributed.admin.large-graph-warning-threshold": "1TB"}
-        ):  # shards travel once, and not back
+        # shards travel once, and not back
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             futures = {
                 w: self._client.submit(
                     _ask,
@@ -135,13 +136,14 @@ class Dask(Remote):
         return {w: answers.get(w) for w in heads}
 
     def _watch(self, futures: dict[int, distributed.Future]) -> set[int]:
-        """Wait for tasks that are bound to their workers: those of workers that left, which would wait for ever."""
+        """Wait for tasks that are bound to their workers: those of workers that left, which
+        would wait for ever.
+        """
         lost: set[int] = set()
         while pending := [f for w, f in futures.items() if w not in lost and not f.done()]:
             try:
-                with (
-                    self._client.as_current()
-                ):  # wait() asks the default client, which may be another or none
+                # wait() asks the default client, which may be another or none
+                with self._client.as_current():
                     distributed.wait(pending, timeout=POLL)
             except TimeoutError:
                 lost |= self._gone(futures)
@@ -161,9 +163,8 @@ class Dask(Remote):
                     self._gather, list(futures.values()), callback_timeout=patience
                 )
                 return dict(zip(futures, results))
-            except (
-                TimeoutError
-            ):  # a large answer on a slow line, or a worker that left: the first gets more time
+            # a large answer on a slow line, or a worker that left: the first gets more time
+            except TimeoutError:
                 patience *= 2
                 lost = self._gone(futures)
                 futures = {w: f for w, f in futures.items() if w not in lost}
@@ -196,19 +197,22 @@ def _client(scheduler: Any, n_jobs: int) -> tuple[distributed.Client, list[Any]]
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=":0",
+                # workers that leave are dealt with here
                 silence_logs=logging.ERROR,
-            )  # workers that leave are dealt with here
+            )
             client = distributed.Client(cluster, set_as_default=False)
             return client, [client, cluster]
     if isinstance(scheduler, distributed.Client):
         if scheduler.asynchronous:
             raise ValueError(
-                "scheduler: expected a synchronous distributed.Client, got one with asynchronous=True"
+                "scheduler: expected a synchronous distributed.Client, got one with "
+                "asynchronous=True"
             )
         return scheduler, []
     if not isinstance(scheduler, str):
         raise ValueError(
-            f"scheduler: expected an address or a distributed.Client, got {type(scheduler).__name__}"
+            f"scheduler: expected an address or a distributed.Client, got "
+            f"{type(scheduler).__name__}"
         )
     try:
         client = distributed.Client(scheduler, timeout=PATIENCE / 4, set_as_default=False)

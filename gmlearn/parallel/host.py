@@ -13,11 +13,14 @@ from gmlearn.registry import PluginWarning, registry
 
 
 class ShardHost:
-    """The shards of one worker. A request is two pickles, so that what all workers share is pickled once.
+    """The shards of one worker. A request is two pickles, so that what all workers share is pickled
+    once.
 
-    Requests (`head`, `shared`) and the answers to them, a list of outcomes in the order of the request:
+    Requests (`head`, `shared`) and the answers to them, a list of outcomes in the order of the
+    request:
 
-    - ("build", fresh, [(shard, builder, snapshot), ...]), plugins: build, and restore if the snapshot is not None;
+    - ("build", fresh, [(shard, builder, snapshot), ...]), plugins: build, and restore if the
+      snapshot is not None;
     - ("call", method, [(shard, further arguments), ...]), arguments;
     - ("map", items), (function, plugins).
 
@@ -31,16 +34,17 @@ class ShardHost:
         self._last: tuple[int, list[tuple[str, Buffer]]] | None = None
 
     def answer(self, serial: int, head: Buffer, shared: Buffer) -> list[tuple[str, Buffer]] | None:
-        """Do what is asked, once: the same serial number again gets the same answer, because shards have state."""
+        """Do what is asked, once: the same serial number again gets the same answer, because
+        shards have state.
+        """
         if self._last is not None and self._last[0] == serial:
             return self._last[1]
         done: list[tuple[str, Buffer]] | None
         try:
             operation, *rest = loads(head)
             done = getattr(self, f"_{operation}")(*rest, loads(shared))
-        except (
-            Exception
-        ) as error:  # a request that cannot even be unpickled here: say so to the caller
+        # a request that cannot even be unpickled here: say so to the caller
+        except Exception as error:
             done = [outcome(_raise, error)]
         self._last = (serial, done) if done is not None else None
         return done
@@ -88,17 +92,16 @@ class ShardHost:
 
 
 def keep_memory() -> None:
-    """Ask the C library to keep freed memory for the next round, instead of giving it back and fetching empty pages again.
+    """Ask the C library to keep freed memory for the next round, instead of giving it back and
+    fetching empty pages again.
 
-    Rounds allocate the same arrays again and again; in a fresh process that alone can cost as much as the work. Where the C
-    library has no such settings, nothing changes.
+    Rounds allocate the same arrays again and again; in a fresh process that alone can cost as much
+    as the work. Where the C library has no such settings, nothing changes.
     """
     import ctypes
 
-    trim_threshold, mmap_threshold = (
-        -1,
-        -3,
-    )  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
+    # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
+    trim_threshold, mmap_threshold = -1, -3
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None:
         mallopt(mmap_threshold, 1 << 30)
@@ -106,7 +109,9 @@ def keep_memory() -> None:
 
 
 def script_plugins() -> list[tuple[bytes, str]]:
-    """(pickled object, owner) of what this session registered by hand; a worker finds the installed plugins by itself."""
+    """(pickled object, owner) of what this session registered by hand; a worker finds the
+    installed plugins by itself.
+    """
     from importlib import metadata
 
     installed = {"core", *(point.name for point in metadata.entry_points(group="gmlearn"))}
@@ -118,7 +123,8 @@ def script_plugins() -> list[tuple[bytes, str]]:
             found.append((dumps(entry.obj), entry.owner))
         except Exception as error:  # any object may refuse to be pickled
             warnings.warn(
-                f"the {entry.kind} {entry.name!r} cannot be sent to workers, which will not know it: "
+                f"the {entry.kind} {entry.name!r} cannot be sent to workers, which will not know "
+                f"it: "
                 f"{type(error).__name__}: {error}",
                 PluginWarning,
                 stacklevel=2,

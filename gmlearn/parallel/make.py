@@ -17,11 +17,12 @@ def make_executor(executor: Any = "auto", n_jobs: int = 1, scheduler: Any = None
 
     Parameters
     ----------
-    executor : "serial"; "threads"; "processes" on this machine; "dask"; "auto": Dask if a scheduler is given, else serial for
-        one job and threads for more. Or an `Executor`, returned as it is, or a ``distributed.Client``. A number is `n_jobs`.
+    executor : "serial"; "threads"; "processes" on this machine; "dask"; "auto": Dask if a scheduler
+        is given, else serial for one job and threads for more. Or an `Executor`, returned as it is,
+        or a ``distributed.Client``. A number is `n_jobs`.
     n_jobs : threads or processes (-1: all cores). A Dask cluster has as many as it has.
-    scheduler : address ("tcp://host:8786") or ``distributed.Client``, for "dask"; None: the current client, or else `n_jobs`
-        Dask workers on this machine.
+    scheduler : address ("tcp://host:8786") or ``distributed.Client``, for "dask"; None: the current
+        client, or else `n_jobs` Dask workers on this machine.
     """
     if isinstance(executor, Executor):
         return executor

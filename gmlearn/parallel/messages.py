@@ -1,6 +1,8 @@
-"""What travels between processes that trust one another: requests, results, and errors as they were.
+"""What travels between processes that trust one another: requests, results, and errors as they
+were.
 
-Nothing here ever reads a file: pickled bytes come only from a worker that this process started or was told to use.
+Nothing here ever reads a file: pickled bytes come only from a worker that this process started or
+was told to use.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def unpack(answer: tuple[str, Buffer]) -> Any:
 def _pack(error: Exception) -> tuple[Callable[..., Exception], tuple, str]:
     """(a function that makes the exception again, its arguments, the traceback).
 
-    Exceptions are often not what their pickle makes of them (a constructor that refuses its own args), so what comes out is
-    compared before it is sent.
+    Exceptions are often not what their pickle makes of them (a constructor that refuses its own
+    args), so what comes out is compared before it is sent.
     """
     trace = "".join(traceback.format_exception(error)).rstrip()
     for recipe in (_whole, _called, _bare):
@@ -50,7 +52,8 @@ def _pack(error: Exception) -> tuple[Callable[..., Exception], tuple, str]:
                 (dumps(error),) if recipe is _whole else (type(error), error.args, error.__dict__)
             )
             again = recipe(*loads(dumps(parts)))
-        except Exception as reason:  # any constructor or pickle may refuse: the next recipe, and the last resort says why
+        # any constructor or pickle may refuse: the next recipe, and the last resort says why
+        except Exception as reason:
             refusal = f"{type(reason).__name__}: {reason}"
             continue
         if type(again) is type(error) and str(again) == str(error):

@@ -30,7 +30,10 @@ PATIENCE = 2.0
 
 
 class Worker:
-    """A process and the socket to it. It is a fresh interpreter, so scripts need no ``if __name__ == "__main__"``."""
+    """A process and the socket to it.
+
+    It is a fresh interpreter, so scripts need no ``if __name__ == "__main__"``.
+    """
 
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
@@ -73,9 +76,11 @@ class Worker:
 
 
 class Processes(Remote):
-    """Worker processes that are started at the first use and replaced when they end before their time.
+    """Worker processes that are started at the first use and replaced when they end before their
+    time.
 
-    What is sent must be picklable by cloudpickle, which includes functions and classes of the script itself.
+    What is sent must be picklable by cloudpickle, which includes functions and classes of the
+    script itself.
     """
 
     name: ClassVar[str] = "processes"
@@ -104,9 +109,8 @@ class Processes(Remote):
             sent = [w for w, head in heads.items() if self._workers[w].send(head, shared)]
             for w in heads:
                 answers[w] = self._workers[w].receive() if w in sent else None
-        except (
-            BaseException
-        ):  # interrupted: an answer that nobody takes would be taken for the next one
+        # interrupted: an answer that nobody takes would be taken for the next one
+        except BaseException:
             for w in heads:
                 if w not in answers:
                     self._workers[w].kill()
@@ -124,9 +128,8 @@ class Processes(Remote):
 
 
 def _end_all(workers: list[Worker], owner: int) -> None:
-    if (
-        os.getpid() == owner
-    ):  # a fork of this process has copies of the handles, but they are not its own
+    # a fork of this process has copies of the handles, but they are not its own
+    if os.getpid() == owner:
         for worker in workers:
             worker.connection.close()
         for worker in workers:

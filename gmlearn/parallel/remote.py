@@ -1,4 +1,6 @@
-"""What executors in other processes have in common: where each shard lives, and what happens when a worker is lost."""
+"""What executors in other processes have in common: where each shard lives, and what happens
+when a worker is lost.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from gmlearn.parallel.host import script_plugins
 from gmlearn.parallel.messages import Buffer, dumps, unpack
 
 Answer = list[tuple[str, Buffer]]
-#: after so many faults in a row within one call, the work itself is taken to be what ends the workers
+#: after so many faults in a row within one call, the work itself is taken to be what ends the
+#: workers
 MAX_FAULTS = 4
 
 
@@ -20,10 +23,12 @@ class WorkerLost(RuntimeError):
 
 
 class Remote(Executor):
-    """Shards on numbered workers. A subclass sends requests and finds new workers; the rest is here.
+    """Shards on numbered workers. A subclass sends requests and finds new workers; the rest is
+    here.
 
-    A lost worker costs its shards: they are built anew on a worker that is there, given the last snapshot that was
-    remembered, and the interrupted call is repeated on them (only on them); `generation` rises by one.
+    A lost worker costs its shards: they are built anew on a worker that is there, given the last
+    snapshot that was remembered, and the interrupted call is repeated on them (only on them);
+    `generation` rises by one.
     """
 
     def __init__(self) -> None:
@@ -40,7 +45,9 @@ class Remote(Executor):
 
     @abstractmethod
     def _exchange(self, heads: dict[int, bytes], shared: bytes) -> dict[int, Answer | None]:
-        """Send each worker its head and the shared part, and wait for all; None from a worker that is lost or was replaced."""
+        """Send each worker its head and the shared part, and wait for all; None from a worker
+        that is lost or was replaced.
+        """
 
     @abstractmethod
     def _replace(self, lost: list[int]) -> None:
@@ -79,7 +86,8 @@ class Remote(Executor):
     def remember(self, snapshots: Sequence[Any] | None) -> None:
         if snapshots is not None and len(snapshots) != len(self._place):
             raise ValueError(
-                f"snapshots: expected one for each of the {len(self._place)} shards, got {len(snapshots)}"
+                f"snapshots: expected one for each of the {len(self._place)} shards, got "
+                f"{len(snapshots)}"
             )
         self._snapshots = None if snapshots is None else list(snapshots)
 
@@ -113,7 +121,9 @@ class Remote(Executor):
         shared: bytes,
         what: str,
     ) -> list[Any]:
-        """Results of the jobs 0, 1, ...; those of lost workers are repeated once the shards are back."""
+        """Results of the jobs 0, 1, ...; those of lost workers are repeated once the shards are
+        back.
+        """
         answers: dict[int, tuple[str, Buffer]] = {}
         waiting = list(range(n_jobs))
         for _ in range(MAX_FAULTS):
@@ -126,7 +136,9 @@ class Remote(Executor):
         raise self._hopeless(what)
 
     def _build(self, shards: Iterable[int], fresh: bool = False) -> None:
-        """Build these shards where they are placed, with their snapshots; `fresh`: all workers first drop what they hold."""
+        """Build these shards where they are placed, with their snapshots; `fresh`: all workers
+        first drop what they hold.
+        """
         waiting, shared = list(shards), dumps(script_plugins())
 
         def request(jobs: list[int]) -> tuple:
@@ -173,7 +185,9 @@ class Remote(Executor):
         return outcomes, [w for w in groups if answers[w] is None]
 
     def _evacuate(self, lost: list[int]) -> list[int]:
-        """Find workers in place of the lost ones and give them their shards, which are returned: they are not built yet."""
+        """Find workers in place of the lost ones and give them their shards, which are returned:
+        they are not built yet.
+        """
         self._replace(lost)
         gone, slots = [i for i, w in enumerate(self._place) if w in lost], self._slots()
         load = {w: -slots.count(w) for w in slots}  # a worker with more threads takes more
@@ -188,7 +202,8 @@ class Remote(Executor):
 
     def _hopeless(self, what: str) -> WorkerLost:
         return WorkerLost(
-            f"executor {self.name!r}: workers ended {MAX_FAULTS} times in a row while {what}; the work itself may "
+            f"executor {self.name!r}: workers ended {MAX_FAULTS} times in a row while {what}; the "
+            f"work itself may "
             f"end them (out of memory, or a crash in compiled code)"
         )
 

@@ -1,4 +1,6 @@
-"""A worker process: ``python -m gmlearn.parallel.worker FD``, started by `Processes` at the other end of the socket FD."""
+"""A worker process: ``python -m gmlearn.parallel.worker FD``, started by `Processes` at the
+other end of the socket FD.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def serve(connection: Connection) -> None:
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue) -> None:
-    """Pass requests on. The end of the stream ends the process, whatever is being computed for nobody."""
+    """Pass requests on. The end of the stream ends the process, whatever is being computed for
+    nobody.
+    """
     try:
         while True:
             requests.put((connection.recv_bytes(), connection.recv_bytes()))
@@ -46,9 +50,8 @@ def _leave(*_: Any) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the caller, who then ends its workers
+    # Ctrl-C is for the caller, who then ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     try:
         serve(Connection(int(sys.argv[1])))

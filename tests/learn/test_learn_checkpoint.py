@@ -1,4 +1,6 @@
-"""Checkpoints: bitwise resumption after a stop at any pass or a kill, whole files, clear errors for other files."""
+"""Checkpoints: bitwise resumption after a stop at any pass or a kill, whole files, clear errors
+for other files.
+"""
 
 import os
 import signal
@@ -74,11 +76,11 @@ def test_latent_training_resumes_to_the_same_result(tmp_path):
 
 @pytest.mark.parametrize("stop", [1, 4, 40])
 def test_kept_minimisers_resume_too(tmp_path, stop):
-    samples, how = ring_samples(0, n=3), dict(recalls=2, planes=3, **options("bcfw"))
+    samples, how = ring_samples(0, n=3), dict(exchanges=2, working_set=3, **options("bcfw"))
     whole = gm.train(samples, max_iter=60, **how)
     gm.train(samples, max_iter=stop, checkpoint=tmp_path / "a.npz", checkpoint_every=1, **how)
     with np.load(tmp_path / "a.npz") as stored:
-        assert any("plane_features" in name for name in stored.files)
+        assert any("known_features" in name for name in stored.files)
     same(
         whole,
         gm.train(samples, max_iter=60, checkpoint=tmp_path / "a.npz", checkpoint_every=50, **how),
@@ -101,7 +103,7 @@ def test_a_finished_run_is_not_trained_further(tmp_path):
         dict(regularizer=gm.L2(0.1), tol=1e-2, checkpoint=tmp_path / "c.npz", max_iter=200),
     )
     first = gm.train(samples, **how)
-    assert "fell by less" in first.status
+    assert "certified" in first.status
     same(first, gm.train(samples, **how))
 
 
@@ -120,7 +122,9 @@ gm.train(ring_samples(0, n=3), optimizer="bcfw", regularizer=gm.L2(0.1), tol=-1.
     [0.1, 0.13, *(pytest.param(m, marks=pytest.mark.slow) for m in np.linspace(0.15, 0.7, 18))],
 )
 def test_a_killed_process_resumes_to_the_same_result(moment, tmp_path):
-    """SIGKILL at some moment after the first checkpoint: no half file is left, and no more than one interval is lost."""
+    """SIGKILL at some moment after the first checkpoint: no half file is left, and no more than
+    one interval is lost.
+    """
     path = tmp_path / "killed.npz"
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]), path=str(path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -149,7 +153,8 @@ import gmlearn as gm
 from learn_cases import ring_samples
 how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), tol=-1.0, checkpoint={path!r}, checkpoint_every=1)
 gm.train(ring_samples(0, n=3), max_iter=2, **how)
-resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))  # from now on files cannot grow: as on a full disk
+# from now on files cannot grow: as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 try:
     gm.train(ring_samples(0, n=3), max_iter=4, **how)
 except OSError as error:
@@ -250,14 +255,14 @@ def test_a_checkpoint_loads_without_executing_code(tmp_path):
     assert os.path.exists(evil)
 
 
-@pytest.mark.parametrize("name, value", [("bits", 2**63), ("alpha", 0.9), ("alpha", -0.1)])
+@pytest.mark.parametrize("name, value", [("bits", 2**63), ("_share", 0.9), ("_share", -0.1)])
 def test_planes_that_do_not_fit_their_slaves_are_refused(name, value, tmp_path):
     samples, path = ring_samples(0), tmp_path / "c.npz"
     gm.train(samples, max_iter=2, checkpoint=path, checkpoint_every=1, **options("bcfw"))
     with np.load(path) as archive:
         arrays = {n: archive[n].copy() for n in archive.files}
-    chosen = next(n for n in arrays if n.endswith(name))
+    chosen = next(n for n in arrays if n.endswith(name) and "old" not in n)
     arrays[chosen].flat[:] = value
     np.savez(path, **arrays)
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=name.strip("_")):
         gm.train(samples, max_iter=4, checkpoint=path, **options("bcfw"))

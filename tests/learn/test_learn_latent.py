@@ -1,4 +1,6 @@
-"""Hidden labels: completions lower the objective, respect what is observed, and come from any solver or a closed form."""
+"""Hidden labels: completions lower the objective, respect what is observed, and come from any
+solver or a closed form.
+"""
 
 import numpy as np
 import pytest
@@ -27,14 +29,14 @@ def test_the_objective_never_increases_across_a_completion(seed, kind, solver):
     drop = sum(fell for fell, _ in objective.each(take_completion, w, solver, 0))
     assert drop >= 0.0
     assert objective.value(w, vertices) == pytest.approx(before - drop, abs=1e-9)
-    for state in objective.states:
-        observed = state.sample.observed
-        np.testing.assert_array_equal(state.truth[observed], state.sample.labels[observed])
+    for batch in objective.batches:
+        (sample,) = batch.samples
+        observed = sample.observed
+        np.testing.assert_array_equal(batch.truth[observed], sample.labels[observed])
         if solver == "exact":
-            table = energy_table(
-                state.sample.crf.clamp(state.sample.labels, observed), objective.layout.split(w)
-            )
-            assert state.truth_energy(w) == pytest.approx(table.min(), abs=1e-8)
+            clamped = sample.crf.clamp(sample.labels, observed)
+            table = energy_table(clamped, objective.layout.split(w))
+            assert batch.truth_energy(w) == pytest.approx(table.min(), abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +63,18 @@ def test_training_with_hidden_labels(optimizer):
 
 
 def latent_hinge(samples, weights, regularizer):
-    """R + sum_k c_k [min over hidden E - min (E - Delta)] by enumeration: what the reported objective bounds from above."""
+    """R + sum_k c_k [min over hidden E - min (E - Delta)] by enumeration: what the reported
+    objective bounds from above.
+    """
     objective = objective_of(samples, {"regularizer": regularizer})
     w = objective.layout.join(weights)
-    total = objective.prior.value(w)
-    for state in objective.states:
-        table = energy_table(
-            state.sample.crf.clamp(state.sample.labels, state.sample.observed),
-            objective.layout.split(w),
-        )
-        state.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
-        total += state.weight * true_hinge(state, w)[0]
+    total = objective.regularization.value(w)
+    for batch in objective.batches:
+        (sample,) = batch.samples
+        clamped = sample.crf.clamp(sample.labels, sample.observed)
+        table = energy_table(clamped, objective.layout.split(w))
+        batch.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
+        total += batch.weight * true_hinge(batch, w)[0]
     return total
 
 
@@ -91,7 +94,9 @@ def test_the_reported_objective_bounds_the_latent_hinge_at_the_returned_weights(
 
 
 def test_frequent_completions_do_not_make_the_reported_objective_too_low():
-    """With large steps the objective even turned negative, and the initial weights were returned as the best ones."""
+    """With large steps the objective even turned negative, and the initial weights were returned
+    as the best ones.
+    """
     samples = ring_samples(0, n=2, hidden=True)
     model = gm.train(
         samples,
@@ -154,7 +159,9 @@ def test_a_completion_that_changes_observed_labels_is_refused():
 
 
 def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
-    """Before the first completion the energy of the truth may be inf; the objective must not become NaN by it."""
+    """Before the first completion the energy of the truth may be inf; the objective must not
+    become NaN by it.
+    """
     rng, samples = np.random.default_rng(0), []
     for _ in range(4):
         truth = rng.integers(0, 2, 6)
@@ -167,9 +174,8 @@ def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
             )
         )
         equal = np.tile([[0.0, np.inf], [np.inf, 0.0]], (6, 1, 1))
-        crf.add(
-            gm.Table(np.stack([np.arange(6), np.arange(6, 12)], axis=1), equal)
-        )  # a hidden copy of every label
+        # a hidden copy of every label
+        crf.add(gm.Table(np.stack([np.arange(6), np.arange(6, 12)], axis=1), equal))
         crf.add(gm.Potts([[6 + i, 7 + i] for i in range(5)], weight="smooth"))
         samples.append(
             gm.Sample(crf, np.concatenate([truth, np.zeros(6, int)]), hidden=np.arange(12) >= 6)
@@ -181,7 +187,9 @@ def test_hidden_labels_that_break_a_constraint_until_they_are_completed():
 
 
 def test_cutting_planes_are_kept_while_the_completion_stays_the_same():
-    """They were thrown away at every completion, so that five rounds were all that a certificate could take."""
+    """They were thrown away at every completion, so that five rounds were all that a certificate
+    could take.
+    """
     samples = ring_samples(0)
     for sample in samples:
         sample.completion = lambda s, w: s.labels

@@ -1,4 +1,6 @@
-"""The objective against enumeration: bounds, subgradients, and the truths that completions leave."""
+"""The objective against enumeration: bounds, subgradients, and the truths that completions
+leave.
+"""
 
 import numpy as np
 import pytest
@@ -17,18 +19,18 @@ def problem(seed, kind, latent=False, **options):
     samples, chosen = random_problem(rng, kind, 2, int(rng.integers(2, 4)), latent, **options)
     objective = objective_of(samples, chosen)
     if latent:
-        for state in objective.states:
-            complete_by_enumeration(state, rng.normal(size=objective.layout.size))
+        for batch in objective.batches:
+            complete_by_enumeration(batch, rng.normal(size=objective.layout.size))
     return rng, objective
 
 
-def complete_by_enumeration(state, w):
+def complete_by_enumeration(batch, w):
     """Any feasible completion will do: here the cheapest at w."""
     from gmlearn.testing.brute_force import energy_table
 
-    sample = state.sample
-    table = energy_table(sample.crf.clamp(sample.labels, sample.observed), state.layout.split(w))
-    state.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
+    (sample,) = batch.samples
+    table = energy_table(sample.crf.clamp(sample.labels, sample.observed), batch.layout.split(w))
+    batch.set_truth(np.array(np.unravel_index(int(table.argmin()), table.shape)))
 
 
 @FEW
@@ -39,15 +41,15 @@ def test_objective_is_at_least_the_hinge_is_at_least_delta(seed, kind, decomposi
     rng, objective = problem(seed, kind, latent, decomposition=decomposition)
     w, lams = random_point(rng, objective)
     vertices = objective.vertices(w, lams)
-    total = objective.prior.value(w)
-    for state, vertex in zip(objective.states, vertices):
-        if not np.isfinite(state.truth_fixed):
+    total = objective.regularization.value(w)
+    for batch, vertex in zip(objective.batches, vertices):
+        if not np.isfinite(batch.truth_fixed):
             assume(False)
-        slave_hinge = state.truth_energy(w) - vertex.value
-        hinge, delta = true_hinge(state, w)
+        slave_hinge = batch.truth_energy(w) - vertex.value
+        hinge, delta = true_hinge(batch, w)
         assert slave_hinge >= hinge - 1e-9
         assert hinge >= delta - 1e-9
-        total += state.weight * slave_hinge
+        total += batch.weight * slave_hinge
     assert objective.value(w, vertices) == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
@@ -57,9 +59,9 @@ def test_objective_of_one_slave_is_the_hinge(seed):
     """Where one slave holds a tree, F is the structured hinge itself."""
     rng, objective = problem(seed, "tree", loss=gm.Hamming(), decomposition="trees")
     w, _ = random_point(rng, objective)
-    for state, vertex in zip(objective.states, objective.vertices(w)):
-        assert state.truth_energy(w) - vertex.value == pytest.approx(
-            true_hinge(state, w)[0], abs=1e-9
+    for batch, vertex in zip(objective.batches, objective.vertices(w)):
+        assert batch.truth_energy(w) - vertex.value == pytest.approx(
+            true_hinge(batch, w)[0], abs=1e-9
         )
 
 
@@ -82,8 +84,8 @@ def test_subgradients_match_finite_differences(seed, kind, in_w):
     assume(abs(ahead - 2 * here + back) < 1e-9)  # the minimisers are unique: no kink here
     vertices = objective.vertices(w, lams)
     slope = float((objective.slope(vertices) + 0.7 * w) @ dw)
-    for state, vertex, d in zip(objective.states, vertices, dlams):
-        slope -= state.weight * float(d @ (vertex.ind - vertex.mean[state.dual.coords]))
+    for batch, vertex, d in zip(objective.batches, vertices, dlams):
+        slope -= batch.weight * float(d @ (vertex.ind - vertex.mean[batch.dual.coords]))
     assert (ahead - back) / (2 * step) == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
@@ -96,8 +98,8 @@ def test_subgradient_inequality_holds_everywhere(seed, kind):
     vertices = objective.vertices(w, lams)
     far, far_lams = random_point(rng, objective, 3.0)
     linear = objective.value(w, vertices) + float(objective.slope(vertices) @ (far - w))
-    for state, vertex, a, b in zip(objective.states, vertices, lams, far_lams):
-        linear -= state.weight * float((b - a) @ vertex.ind)
+    for batch, vertex, a, b in zip(objective.batches, vertices, lams, far_lams):
+        linear -= batch.weight * float((b - a) @ vertex.ind)
     assert _value(objective, far, far_lams) >= linear - 1e-9
 
 
@@ -107,14 +109,12 @@ def test_vertex_is_linear_in_weights_and_multipliers(seed, kind):
     """value = fixed + w . features + <lambda, ind>: what bcfw and the cutting planes build on."""
     rng, objective = problem(seed, kind, loss=gm.Hamming())
     w, lams = random_point(rng, objective)
-    state = objective.states[0]
-    state.set_weights(w)
-    vertex = state.vertex(lams[0])
+    batch = objective.batches[0]
+    vertex = batch.vertex(w, lams[0])
     labels = vertex.ind.reshape(-1)
     assert np.isin(labels, (0.0, 1.0)).all()
     other, other_lams = random_point(rng, objective, 1e-7)
-    state.set_weights(w + other)
-    moved = state.vertex(lams[0] + other_lams[0])
+    moved = batch.vertex(w + other, lams[0] + other_lams[0])
     assume(np.array_equal(moved.ind, vertex.ind))
     expected = vertex.value + float(other @ vertex.features) + float(other_lams[0] @ vertex.ind)
     assert moved.value == pytest.approx(expected, abs=1e-10)

@@ -1,4 +1,6 @@
-"""Soft objectives: from the hinge to the likelihood, against enumeration and an independent optimiser."""
+"""Soft objectives: from the hinge to the likelihood, against enumeration and an independent
+optimiser.
+"""
 
 import numpy as np
 import pytest
@@ -77,7 +79,7 @@ def test_gradients_are_marginals(seed, kind):
     slope = float((objective.slope(vertices) + 0.5 * w) @ dw)
     slope -= sum(
         s.weight * float(d @ s.dual.centred(v.ind))
-        for s, v, d in zip(objective.states, vertices, dlams)
+        for s, v, d in zip(objective.batches, vertices, dlams)
     )
     h = 1e-5
     ahead, back = (

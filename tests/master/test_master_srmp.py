@@ -1,4 +1,6 @@
-"""SRMP: bounds that rise and hold, decoding, its state as multipliers, and min-marginals of one member."""
+"""SRMP: bounds that rise and hold, decoding, its state as multipliers, and min-marginals of one
+member.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ def test_hard_contradictions_are_proved_where_the_relaxation_sees_them():
 
 
 class OneMember(Enumeration):
-    """Enumeration that also knows the min-marginals of one member, and counts how often it is asked."""
+    """Enumeration that also knows the min-marginals of one member, and counts how often it is
+    asked.
+    """
 
     name = "one-member"
     asked = 0

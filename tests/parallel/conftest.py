@@ -29,7 +29,9 @@ def two_workers():
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster that the tests of one file share: none of them may count on both workers being there."""
+    """A cluster that the tests of one file share: none of them may count on both workers being
+    there.
+    """
     with two_workers() as client:
         yield client
 

@@ -200,7 +200,8 @@ def test_make_executor(monkeypatch):
         assert processes.n_workers >= 1
     with pytest.raises(
         ValueError,
-        match="executor: expected one of 'auto', 'serial', 'threads', 'processes', 'dask', got 'two'",
+        match="executor: expected one of 'auto', 'serial', 'threads', 'processes', 'dask', got "
+        "'two'",
     ):
         make_executor("two")
     with pytest.raises(

@@ -108,9 +108,8 @@ def test_an_interrupted_call_leaves_no_stray_answer(interruptible):
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            executor.call(
-                "add_slowly", 1, 20.0
-            )  # far longer than the timer, however busy the machine is
+            # far longer than the timer, however busy the machine is
+            executor.call("add_slowly", 1, 20.0)
         timer.join()
         assert executor.call("snapshot") == [5, 6]
         assert executor.generation == 1

@@ -1,4 +1,6 @@
-"""Training with every executor: the same weights, lost workers, samples that are loaded when they are needed."""
+"""Training with every executor: the same weights, lost workers, samples that are loaded when
+they are needed.
+"""
 
 import os
 import resource
@@ -107,7 +109,9 @@ def worker_pid(_):
 @pytest.mark.parametrize("optimizer, passes", [("subgradient", 150), ("bcfw", 60)])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tmp_path):
-    """Its samples are built again, from the last checkpoint or from nothing, and training ends at the same objective."""
+    """Its samples are built again, from the last checkpoint or from nothing, and training ends
+    at the same objective.
+    """
     samples, how = (
         ring_samples(0, n=6),
         dict(optimizer=optimizer, regularizer=gm.L2(0.1), max_iter=passes, tol=-1.0),
@@ -143,12 +147,11 @@ def test_a_worker_killed_while_training_with_hidden_labels(remote):
         np.testing.assert_array_equal(
             labels[sample.observed], np.asarray(sample.labels)[sample.observed]
         )
-    assert (
-        model.objective <= 1.2 * undisturbed.objective
-    )  # latent: another local optimum is possible
+    # latent: another local optimum is possible
+    assert model.objective <= 1.2 * undisturbed.objective
 
 
-# ---------------------------------------------------------------------- samples that are loaded when they are needed
+# ---------------------------------------------------------------------- samples that are loaded whe
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,9 @@ def test_a_worker_killed_while_training_with_hidden_labels(remote):
     ],
 )
 def test_lazy_samples_give_the_same_weights(optimizer, more, tmp_path):
-    """Nothing but `memory` outlives a call: with batch=0, a sample is loaded anew between two moves of one pass."""
+    """Nothing but `memory` outlives a call: with batch=0, a sample is loaded anew between two
+    moves of one pass.
+    """
     samples = ring_samples(0, n=4, hidden=optimizer == "bcfw")
     for k, sample in enumerate(samples):
         gm.write_sample(sample, tmp_path / f"{k}.npz")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from learn_cases import chain_samples
 
 import gmlearn as gm
-from gmlearn.learn.prior import Prior
+from gmlearn.learn.regularization import Regularization
 
 seeds = st.integers(0, 10**6)
 FEW = settings(deadline=None, max_examples=15)
@@ -56,7 +56,7 @@ def test_groups_are_rows_by_default():
     moved = gm.GroupL2(1.0).prox(w, np.ones_like(w))
     np.testing.assert_allclose(moved, [[3 * 0.8, 4 * 0.8], [0, 0]])
     with pytest.raises(
-        ValueError, match="groups: expected one number for each of the 4 weights, got 6"
+        ValueError, match=r"groups: expected a number for each weight of shape \(2, 2\), got 6"
     ):
         gm.GroupL2(1.0, GROUPS).value(w)
 
@@ -85,21 +85,25 @@ def test_boxes_clip_and_frozen_weights_stay(seed):
 
 
 def test_segments_have_priors_of_their_own():
-    prior = Prior(
+    regularization = Regularization(
         gm.WeightLayout({"a": (2,), "b": (3,)}), {"a": gm.L2(2.0)}, {"b": gm.NonNegative()}
     )
     w = np.array([1.0, -1.0, 2.0, -2.0, 0.5])
-    assert prior.value(w) == pytest.approx(2.0)
-    np.testing.assert_allclose(prior.prox(w, 0.5), [0.5, -0.5, 2.0, 0.0, 0.5])
-    np.testing.assert_array_equal(prior.curvature, [2, 2, 0, 0, 0])
-    assert not prior.plain
+    assert regularization.value(w) == pytest.approx(2.0)
+    np.testing.assert_allclose(regularization.prox(w, 0.5), [0.5, -0.5, 2.0, 0.0, 0.5])
+    np.testing.assert_array_equal(regularization.curvature, [2, 2, 0, 0, 0])
+    assert not regularization.plain
 
 
 def test_coupled_weights_move_at_one_rate():
-    """A projection is the proximal map for equal steps only, so optimisers even them out where a set couples weights."""
-    prior = Prior(gm.WeightLayout({"a": (3,), "b": (2,)}), None, {"a": gm.Simplex(1.0)})
+    """A projection is the proximal map for equal steps only, so optimisers even them out where a
+    set couples weights.
+    """
+    regularization = Regularization(
+        gm.WeightLayout({"a": (3,), "b": (2,)}), None, {"a": gm.Simplex(1.0)}
+    )
     np.testing.assert_array_equal(
-        prior.even(np.array([3.0, 1.0, 2.0, 5.0, 4.0])), [1.0, 1.0, 1.0, 5.0, 4.0]
+        regularization.even(np.array([3.0, 1.0, 2.0, 5.0, 4.0])), [1.0, 1.0, 1.0, 5.0, 4.0]
     )
 
 
@@ -129,7 +133,7 @@ def test_bad_parameters_are_refused(build, message):
 )
 def test_bad_priors_are_refused(regularizer, constraints, error, message):
     with pytest.raises(error, match=message):
-        Prior(gm.WeightLayout({"a": (2,)}), regularizer, constraints)
+        Regularization(gm.WeightLayout({"a": (2,)}), regularizer, constraints)
 
 
 def test_a_projection_that_returns_nonsense_is_refused():

@@ -1,0 +1,418 @@
+"""Samples under training, side by side as one model, and the shards that hold them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.archive import load_arrays, save_arrays
+from gmlearn.decompositions import decompose, resolve
+from gmlearn.learn.sample import LazySamples, Sample, check_sample
+from gmlearn.losses.base import Loss
+from gmlearn.master import Dual
+from gmlearn.master.dual import Round
+from gmlearn.model.crf import CRF
+from gmlearn.model.join import join
+from gmlearn.model.weights import WeightLayout
+
+#: the most samples in one batch, and the most labels of their variables in all
+MOST_SAMPLES, MOST_LABELS = 64, 8192
+#: samples are dealt into at most so many shards, whatever the executor
+MAX_SHARDS = 1024
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """The slaves' minimisers of one batch at given (w, lambda), as the optimisers see them.
+
+    value : sum of the minima.   ind, mean : indicators (D,) and their average (n_coords,).
+    features : float (P,), clique features plus shared unary features:
+        value = fixed + w . features + <lambda, ind>.
+    """
+
+    value: float
+    ind: np.ndarray
+    mean: np.ndarray
+    features: np.ndarray
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What turns samples into slaves.
+
+    loss : of the samples that bring none.   decomposition : name or object.   layout : of the
+    weights of all samples.   temperature : 0 for the hinge.
+    """
+
+    loss: Loss
+    decomposition: Any
+    layout: WeightLayout
+    temperature: float = 0.0
+
+
+class SampleBatch:
+    """Some samples as one joined model: its loss-augmented slaves, and the completed truths.
+
+    Sums over the samples of a batch are all that training needs of them, so they have one weight
+    c_k and share every call.
+
+    Attributes
+    ----------
+    first : number of the first sample.   samples, losses : one for each.   weight : c_k of each.
+    model, augmented : the joined models without and with the loss.   dual : the slaves.
+    memory : what the optimiser remembers of the batch, a dataclass of arrays. It stays with the
+        batch's worker and goes into checkpoints; None until it is made.
+    scratch : whatever an optimiser makes from the rest.
+    """
+
+    def __init__(self, first: int, samples: Sequence[Sample], recipe: Recipe):
+        self.first = first
+        self.samples = [check_sample(first + k, s) for k, s in enumerate(samples)]
+        self.losses = [s.loss or recipe.loss for s in self.samples]
+        self.recipe, self.layout, self.temperature = recipe, recipe.layout, recipe.temperature
+        self.weight = self.samples[0].weight
+        #: the loss-augmented models one by one, until `check_batch` has seen them
+        self.separate = [
+            loss.augment(s.crf, s.labels, s.observed) for s, loss in zip(self.samples, self.losses)
+        ]
+        self.model = _union([s.crf for s in self.samples])
+        self.augmented = _union(self.separate)
+        power = "log_partition" if self.temperature > 0 else None
+        slaves = decompose(self.augmented, recipe.decomposition, power)
+        self.dual = Dual(slaves, self.layout.split(np.zeros(self.layout.size)))
+        #: do the unary costs depend on the weights?
+        self.learns_unary = bool(slaves.unary_features(np.zeros(slaves.n_coords)))
+        self.memory: Any = None
+        self.scratch: Any = None
+        self.completed = not self.latent
+        self.set_truth(np.concatenate([s.labels for s in self.samples]))
+
+    @property
+    def latent(self) -> bool:
+        return any(s.latent for s in self.samples)
+
+    @property
+    def truths(self) -> list[np.ndarray]:
+        """The completed labels (V,) of each sample."""
+        return np.split(self.truth, self.model.parts[1:-1])
+
+    def set_truth(self, labels: np.ndarray) -> None:
+        """Use `labels`, of all samples one after the other, as the completed truth."""
+        self.truth = np.array(labels, np.int64)
+        self.truth_features = self.layout.join(self.model.features(self.truth))
+        zero = {name: np.zeros(shape) for name, shape in self.model.layout.shapes.items()}
+        self.truth_fixed = self.model.energy(self.truth, zero)
+
+    def truth_energy(self, w: np.ndarray) -> float:
+        """E(x^k; w), summed over the samples."""
+        return self.truth_fixed + float(w @ self.truth_features)
+
+    def hinge(self, w: np.ndarray, minimum: float) -> float:
+        """c_k (E(x^k) - minimum), summed; refuses NaN with the name of the block that has it."""
+        hinge = self.weight * (self.truth_energy(w) - minimum)
+        if np.isnan(hinge):
+            raise ValueError(broken_block(self, w))
+        return hinge
+
+    def slope(self, features: np.ndarray) -> np.ndarray:
+        """c_k (g(x^k) - features), summed, (P,): the hinges' subgradient."""
+        return self.weight * (self.truth_features - features)
+
+    def set_weights(self, w: np.ndarray) -> None:
+        """Bring the slaves to the weights `w` (P,)."""
+        self.dual.set_weights(self.layout.split(w))
+
+    def vertex(self, w: np.ndarray, lam: np.ndarray | None = None) -> Vertex:
+        """Minimise the slaves at weights `w` and multipliers `lam` (D,), softly at a
+        temperature.
+        """
+        self.set_weights(w)
+        if self.temperature > 0:
+            return self.soft_vertex(lam)
+        current = self.dual.round(lam)
+        return Vertex(current.bound, current.ind, current.mean, self.features_of(current))
+
+    def features_of(self, current: Round) -> np.ndarray:
+        """Features (P,) of the slaves' minimisers: those of their cliques, and their share of the
+        unary ones.
+        """
+        slaves, features = self.dual.slaves, np.zeros(self.layout.size)
+        for group, result in zip(slaves.groups, current.results):
+            self.layout.join(group.features(result), features)
+        return self.layout.join(slaves.unary_features(current.mean), features)
+
+    def soft_vertex(self, lam: np.ndarray | None = None) -> Vertex:
+        """Soft minima, marginals and expected features at the weights last set."""
+        slaves, dual = self.dual.slaves, self.dual
+        theta = dual.share + (dual.lam if lam is None else lam)
+        features, value = np.zeros(self.layout.size), dual.constant
+        marginals = np.empty(len(theta))
+        for group, where, prepared in zip(slaves.groups, slaves.slices, dual.prepared):
+            found = group.log_partition(theta[where], prepared, self.temperature)  # type: ignore[attr-defined]
+            value += float(found.value.sum())
+            marginals[where] = found.marginals
+            self.layout.join(found.features, features)
+        mean = dual.mean(marginals)
+        return Vertex(
+            value, marginals, mean, self.layout.join(slaves.unary_features(mean), features)
+        )
+
+
+def _union(crfs: list[CRF]) -> CRF:
+    return crfs[0] if len(crfs) == 1 else join(crfs)
+
+
+def batch_sizes(samples: Sequence[Sample], decomposition: Any, most: int) -> list[int]:
+    """How many consecutive samples go to each batch; a function of the samples alone.
+
+    Small samples of one weight, whose models may be joined, share a batch of at most `most`.
+    """
+    if isinstance(samples, LazySamples):
+        return [1] * len(samples)
+    sizes: list[int] = []
+    room, weight = 0.0, -1.0
+    for k, sample in enumerate(samples):
+        crf = check_sample(k, sample).crf
+        fits = sizes and sample.weight == weight and crf.n_coords <= room and sizes[-1] < most
+        joint = resolve(crf, decomposition).joint
+        if fits and joint:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+            room = MOST_LABELS if joint else 0.0
+        room, weight = room - crf.n_coords, sample.weight
+    return sizes
+
+
+class Shard:
+    """Consecutive batches, kept where they are worked on: in this process, or with a worker.
+
+    Samples that are loaded when needed (`LazySamples`) are built one at a time and left again;
+    what they must remember waits in files of a temporary folder meanwhile.
+    """
+
+    def __init__(self, first: int, parts: Sequence[Sequence[Sample]], recipe: Recipe):
+        self.parts, self.recipe = parts, recipe
+        self.firsts = np.cumsum([first, *(len(p) for p in parts)]).tolist()
+        self.lazy = isinstance(parts[0], LazySamples)
+        self._folder = tempfile.TemporaryDirectory(prefix="gmlearn-") if self.lazy else None
+        self._kinds: dict[int, type | None] = {}
+        built = (self._build(b) for b in range(len(parts)))
+        self._batches = []
+        for batch in built:
+            check_batch(batch)  # errors now, not in the middle of training
+            self._batches += [] if self.lazy else [batch]
+
+    def _build(self, b: int) -> SampleBatch:
+        return SampleBatch(self.firsts[b], self.parts[b], self.recipe)
+
+    @property
+    def batches(self) -> list[SampleBatch]:
+        """The batches; of lazily loaded samples new ones, which nobody keeps."""
+        return [self._wake(b) for b in range(len(self.parts))] if self.lazy else self._batches
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple,
+        places: Sequence[int] | None = None,
+        own: Sequence[tuple] | None = None,
+    ) -> list[Any]:
+        """``function(batch, *args, *own[j])`` of the batches at `places` (all by default)."""
+        places = range(len(self.parts)) if places is None else places
+        own = [()] * len(places) if own is None else own
+        return [function(b, *args, *mine) for b, mine in zip(self._visit(places), own)]
+
+    def restore(self, kept: Sequence[Snapshot]) -> None:
+        """Take back what `snapshot` gave, batch by batch."""
+        self.run(restore, (), own=[(k,) for k in kept])
+
+    # ------------------------------------------------------------------ samples that come and go
+
+    def _visit(self, places: Sequence[int]) -> Iterator[SampleBatch]:
+        for b in places:
+            if not self.lazy:
+                yield self._batches[b]
+                continue
+            batch = self._wake(b)
+            yield batch
+            kept = snapshot(batch)
+            self._kinds[b] = None if kept.memory is None else type(kept.memory)
+            save_arrays(self._file(b), {"kind": "gmlearn sample memory"}, kept.arrays())
+
+    def _wake(self, b: int) -> SampleBatch:
+        batch = self._build(b)
+        if os.path.exists(self._file(b)):
+            arrays = load_arrays(self._file(b), "gmlearn sample memory")[1]
+            restore(batch, Snapshot.of(arrays, self._kinds[b]))
+        return batch
+
+    def _file(self, b: int) -> str:
+        assert self._folder is not None
+        return os.path.join(self._folder.name, f"batch{b}.npz")
+
+
+# ---------------------------------------------------------------------- what a batch remembers
+
+
+@dataclass
+class Snapshot:
+    """All of a batch that cannot be computed again.
+
+    truth : completed labels.   completed : bool ().   memory : of the optimiser.
+    """
+
+    truth: np.ndarray
+    completed: np.ndarray
+    memory: Any
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything by name, as it goes into a file."""
+        kept = {} if self.memory is None else arrays_of(self.memory)
+        return {"truth": self.truth, "completed": self.completed, **kept}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], kind: type | None) -> Snapshot:
+        """The inverse of `arrays`; `kind` is the class of the memory."""
+        names = [] if kind is None else [f.name for f in fields(kind)]
+        memory = None if kind is None else kind(**{n: np.array(arrays[n]) for n in names})
+        return cls(np.array(arrays["truth"]), np.array(arrays["completed"]), memory)
+
+
+def arrays_of(state: Any) -> dict[str, np.ndarray]:
+    """Copies of the fields of a dataclass of arrays."""
+    return {f.name: np.array(getattr(state, f.name)) for f in fields(state)}
+
+
+def snapshot(batch: SampleBatch) -> Snapshot:
+    """A copy of what a batch remembers."""
+    memory = None if batch.memory is None else type(batch.memory)(**arrays_of(batch.memory))
+    return Snapshot(batch.truth.copy(), np.array(batch.completed), memory)
+
+
+def restore(batch: SampleBatch, kept: Snapshot) -> None:
+    """The inverse of `snapshot`."""
+    batch.memory = None if kept.memory is None else type(kept.memory)(**arrays_of(kept.memory))
+    batch.scratch = None
+    batch.completed = bool(kept.completed)
+    batch.set_truth(kept.truth)
+
+
+def forget(batch: SampleBatch) -> None:
+    """Drop all that an optimiser remembers of the batch."""
+    batch.memory = batch.scratch = None
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def check_batch(batch: SampleBatch) -> None:
+    """No NaN in costs and features, no loss at the truth, no truth that is forbidden."""
+    check_features(batch)
+    for k, (sample, loss) in enumerate(zip(batch.samples, batch.losses), batch.first):
+        value = loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
+        if value != 0.0:
+            raise ValueError(
+                f"samples[{k}]: the loss {loss.name!r} is {value:g} at the truth, expected 0"
+            )
+        emitted = loss_emitted(sample, batch.separate[k - batch.first])
+        if abs(emitted) > 1e-9:
+            raise ValueError(
+                f"samples[{k}]: what the loss {loss.name!r} adds to the energy (unary, blocks, "
+                f"constant) is {-emitted:g} at the truth, expected 0"
+            )
+        if np.isnan(sample.crf.unary).any():
+            raise ValueError(
+                f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid"
+            )
+    if not np.isfinite(batch.truth_fixed):
+        check_feasible(batch)
+    batch.separate = []
+
+
+def check_features(batch: SampleBatch) -> None:
+    """No NaN in the features and costs of any block: at the truth, and where all variables have the
+    same label. A joined block stands for those of all samples; the culprit is looked for on demand.
+    """
+    models = [batch.model, *(s.crf for s in batch.samples)]
+    firsts = [0, *batch.model.parts[:-1].tolist()]
+    for number, (crf, begin) in enumerate(zip(models, firsts)):
+        labels = batch.truth[begin : begin + crf.n_vars]
+        found = _not_a_number(crf, labels)
+        if found and (number or len(batch.samples) == 1):
+            raise ValueError(f"samples[{batch.first + max(number - 1, 0)}].crf.{found}")
+        if not found and number == 0:
+            return
+
+
+def _not_a_number(crf: CRF, labels: np.ndarray) -> str:
+    """Which block has NaN costs or features that are not finite, in words."""
+    for i, block in enumerate(crf.blocks):
+        zero = {name: np.zeros(shape) for name, shape in block.segments().items()}
+        tried = [block.gather(labels)]
+        tried += [
+            block.shape_members(np.minimum(label, block.member_states - 1))
+            for label in range(min(block.max_states, 16))
+        ]
+        for x in tried:
+            for name, value in block.features(x).items():
+                if not np.isfinite(value).all():
+                    return (
+                        f"blocks[{i}] ({block!r}): the features of segment {name!r} are not finite"
+                    )
+            if np.isnan(block.energy(x, zero)).any():
+                return f"blocks[{i}] ({block!r}): its costs contain NaN; a cost is finite, or +inf"
+    return ""
+
+
+def check_feasible(batch: SampleBatch) -> None:
+    """The true labels break no hard constraint (hidden parts are completed later)."""
+    for k, sample in enumerate(batch.samples, batch.first):
+        crf = sample.crf
+        zero = {name: np.zeros(shape) for name, shape in crf.layout.shapes.items()}
+        if sample.latent or np.isfinite(crf.energy(sample.labels, zero)):
+            continue
+        broken = [
+            f"blocks[{i}] ({b!r})"
+            for i, b in enumerate(crf.blocks)
+            if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()
+        ]
+        raise ValueError(
+            f"samples[{k}]: the true labels break a hard constraint of "
+            f"{broken[0] if broken else 'the unary costs'} (their energy is inf)"
+        )
+
+
+def loss_emitted(sample: Sample, augmented: CRF) -> float:
+    """Delta at the truth as the loss-augmented model has it: from the unary costs, the blocks and
+    the constant that it was given.
+    """
+    at = sample.crf.offsets[:-1] + sample.labels
+    with np.errstate(invalid="ignore"):  # a forbidden label costs inf in both
+        unary = np.nan_to_num(sample.crf.unary[at] - augmented.unary[at]).sum()
+    extra = [
+        b.energy(b.gather(sample.labels), {}).sum()
+        for b in augmented.blocks[len(sample.crf.blocks) :]
+    ]
+    return float(unary + sample.crf.constant - augmented.constant - np.sum(extra))
+
+
+def broken_block(batch: SampleBatch, w: np.ndarray) -> str:
+    """Which sample and which of its blocks are NaN at some constant labelling, in words."""
+    named = batch.layout.split(w)
+    for k, sample in enumerate(batch.samples, batch.first):
+        said = f"samples[{k}]: the loss-augmented energy became NaN; "
+        for i, block in enumerate(sample.crf.blocks):
+            for label in range(int(block.max_states)):
+                x = np.minimum(label, block.member_states - 1)
+                if np.isnan(block.energy(block.shape_members(x), named)).any():
+                    return (
+                        f"{said}blocks[{i}] ({block!r}) is NaN where all its variables have label "
+                        f"{label}"
+                    )
+    return f"{said}the weights are {'finite' if np.isfinite(w).all() else 'not finite'}"

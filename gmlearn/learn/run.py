@@ -1,0 +1,330 @@
+"""One training run: optimiser, completions, history, checkpoints, stopping."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.archive import check_like, damage_named
+from gmlearn._utils.progress import progress
+from gmlearn._utils.validation import check_number
+from gmlearn.learn.batch import SampleBatch
+from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_checkpoint
+from gmlearn.learn.completion import take_completion
+from gmlearn.learn.history import TrainingHistory
+from gmlearn.learn.model import TrainedModel, plain_settings
+from gmlearn.learn.objective import Objective, truth_energy_of, weights_dict
+from gmlearn.learn.optimizers import Optimizer
+from gmlearn.learn.sample import check_sample
+from gmlearn.learn.trainer import TrainingOptions, choose_optimizer
+from gmlearn.registry import registry
+
+
+def check_functions(options: TrainingOptions) -> None:
+    """Refuse callbacks that cannot be called, and a validation that is neither a function nor
+    samples.
+    """
+    for i, callback in enumerate(options.callbacks):
+        if not callable(callback):
+            raise TypeError(
+                f"callbacks[{i}]: expected a function of (passes, weights, history), got "
+                f"{callback!r}"
+            )
+    if options.validation is None or callable(options.validation):
+        return
+    if not len(options.validation):
+        raise ValueError(
+            "validation: expected samples, or a function weights -> error, got no samples"
+        )
+    for k, sample in enumerate(options.validation):
+        try:
+            check_sample(k, sample)
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("samples", "validation", 1)) from None
+
+
+class TrainingRun:
+    """One run: objective, optimiser, completions, history, checkpoints, stopping."""
+
+    def __init__(self, objective: Objective, options: TrainingOptions):
+        self.objective, self.options = objective, options
+        check_number("max_iter", options.max_iter, low=0, integer=True)
+        check_number("completion_every", options.completion_every, low=1, integer=True)
+        check_number("checkpoint_every", options.checkpoint_every, low=1, integer=True)
+        check_number("patience", options.patience, low=1, integer=True)
+        check_number("tol", options.tol)
+        check_number("seed", options.seed, low=0, integer=True)
+        check_functions(options)
+        regularization, layout = objective.regularization, objective.layout
+        given = (
+            np.zeros(layout.size)
+            if options.weights is None
+            else layout.join(layout.check(options.weights))
+        )
+        self.about = objective.each(description)
+        self.data_digest = hashlib.sha256(
+            b"".join([given.tobytes(), *(a["digest"] for a in self.about)])
+        ).hexdigest()
+        self.optimizer = self._make_optimizer(regularization.project(given))
+        self.history = TrainingHistory()
+        self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
+        self.idle = 0
+        self.finished = ""
+        self.latent = any(about["latent"] for about in self.about)
+        self.generation = objective.executor.generation
+
+    def _make_optimizer(self, w: np.ndarray) -> Optimizer:
+        options, regularization = self.options, self.objective.regularization
+        name, self.optimizer_reason = choose_optimizer(options)
+        kind = registry.get("optimizer", name)
+        reason = kind.refuses(regularization, options.temperature)
+        if reason is not None:
+            raise ValueError(f"optimizer {name!r} refuses this problem: {reason}")
+        unknown = [s for s in options.settings if s not in kind.settings]
+        if unknown:
+            raise TypeError(
+                f"optimizer {name!r} has no setting {unknown[0]!r}; it has {sorted(kind.settings)}"
+            )
+        self.optimizer_name = name
+        return kind(self.objective, w, options.seed, **options.settings)
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> TrainedModel:
+        options = self.options
+        start, begin = time.perf_counter(), self._resume()
+        if self.finished:
+            return self._model(self.finished)
+        status = f"max_iter = {options.max_iter} passes"
+        with progress(
+            total=options.max_iter, initial=begin, desc="training", show=options.show_progress
+        ) as bar:
+            for t in range(begin, options.max_iter):
+                drop = self._complete(t)
+                report = self.optimizer.run()
+                self._mend()
+                validation = self._keep_best(report.objective)
+                self.history.append(
+                    passes=t + 1,
+                    objective=report.objective,
+                    bound=report.bound,
+                    subproblem_gap=report.subproblem_gap,
+                    seconds=time.perf_counter() - start,
+                    step=report.step,
+                    validation=validation,
+                    completion=drop,
+                )
+                bar.update(1)
+                if report.objective is not None:
+                    bar.set_postfix_str(f"objective {self.best_value:.6g}")
+                reason = self._stop()
+                if options.checkpoint is not None and (
+                    (t + 1) % options.checkpoint_every == 0 or reason
+                ):
+                    self._save(t + 1, reason)
+                if reason:
+                    status = reason
+                    break
+        return self._model(status)
+
+    def _complete(self, t: int) -> float | None:
+        """Every `completion_every` passes, fill in hidden labels."""
+        if not self.latent or t % self.options.completion_every:
+            return None
+        before = self.objective.total(truth_energy_of, self.best_w)
+        drop, changed = self._complete_now()
+        if t == 0:
+            self.optimizer.begin(self.optimizer.w)
+        if changed:
+            self.optimizer.truth_changed()
+        if np.isfinite(self.best_value):  # F of the kept weights, with the new truths
+            self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
+        return drop
+
+    def _complete_now(self) -> tuple[float, bool]:
+        """How much F fell by the completions of now, and whether any truth changed."""
+        options = self.options
+        found = self.objective.each(
+            take_completion, self.optimizer.w, options.completion_solver, options.seed
+        )
+        return float(np.sum([drop for drop, _ in found])), any(changed for _, changed in found)
+
+    def _mend(self) -> None:
+        """After the loss of a worker: what its samples had learnt is that of the last
+        checkpoint, or starts again.
+        """
+        if self.objective.executor.generation != self.generation:
+            self.generation = self.objective.executor.generation
+            if self.latent:
+                self._complete_now()
+            self.optimizer.truth_changed()
+
+    def _keep_best(self, value: float | None) -> float | None:
+        """Keep the weights of the lowest objective (or validation error) among those that were
+        evaluated, with the objective there.
+        """
+        if value is None:
+            return None
+        w = self.optimizer.evaluated_w
+        validation = self._validate(w)
+        if validation is None:
+            better = value < self.best_value
+        else:
+            better = validation < self.best_validation
+            self.best_validation = min(validation, self.best_validation)
+        if better:
+            self.best_w, self.best_value = w.copy(), value
+        self.idle = 0 if better else self.idle + 1
+        return validation
+
+    def _validate(self, w: np.ndarray) -> float | None:
+        validation = self.options.validation
+        if validation is None:
+            return None
+        weights = weights_dict(self.objective.layout, w)
+        if callable(validation):
+            error = float(validation(weights))
+        else:
+            found = TrainedModel(weights, np.nan).predict_many(
+                [sample.crf for sample in validation], self.objective.executor
+            )
+            wrong = [np.mean(r.labels != s.labels) for r, s in zip(found, validation)]
+            error = float(np.mean(wrong))
+        if not np.isfinite(error):
+            passes = len(self.history) + 1
+            raise ValueError(f"validation: expected a finite error, got {error} in pass {passes}")
+        return error
+
+    def _stop(self) -> str:
+        """Why training should end after this pass; empty to go on."""
+        options, history = self.options, self.history
+        for callback in options.callbacks:
+            if callback(
+                len(history), weights_dict(self.objective.layout, self.optimizer.w), history
+            ):
+                return f"callback {getattr(callback, '__name__', type(callback).__name__)}"
+        if options.validation is not None and self.idle >= options.patience:
+            return f"no better validation error in {options.patience} evaluations"
+        values = np.minimum.accumulate(history.evaluated())
+        if not len(values) or not np.isfinite(history.objective[-1]):
+            return ""
+        least, bound = options.tol * max(abs(values[-1]), 1e-12), history.bound[-1]
+        if values[-1] - bound <= least:
+            return f"certified: objective within {options.tol:g} of its lower bound"
+        since = self.optimizer.stalled(values, least) if options.validation is None else ""
+        left = f", {values[-1] - bound:.3g} above its lower bound" if np.isfinite(bound) else ""
+        return (
+            f"stalled: objective fell by less than {options.tol:g} {since}{left}" if since else ""
+        )
+
+    def _model(self, status: str) -> TrainedModel:
+        options = self.options
+        settings = plain_settings(
+            {
+                "optimizer": self.optimizer_name,
+                "optimizer_reason": self.optimizer_reason,
+                "loss": options.loss,
+                "decomposition": options.decomposition,
+                "regularizer": options.regularizer,
+                "constraints": options.constraints,
+                "temperature": options.temperature,
+                "max_iter": options.max_iter,
+                "tol": options.tol,
+                **options.settings,
+            }
+        )
+        completions = [c for batch in self.objective.each(completed_labels) for c in batch]
+        bounds = np.array(self.history.bound)
+        return TrainedModel(
+            weights_dict(self.objective.layout, self.best_w),
+            float(self.best_value),
+            self.history,
+            completions,
+            settings,
+            options.seed,
+            status=status,
+            bound=float(bounds[-1]) if len(bounds) and np.isfinite(bounds[-1]) else -np.inf,
+        )
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def _fingerprint(self) -> dict[str, Any]:
+        objective, options = self.objective, self.options
+        return {
+            "optimizer": self.optimizer_name,
+            "seed": options.seed,
+            "settings": plain_settings(options.settings),
+            "segments": {n: list(s) for n, s in objective.layout.shapes.items()},
+            "samples": objective.n_samples,
+            "duals": [a["duals"] for a in self.about],
+            "temperature": options.temperature,
+            "tol": options.tol,
+            **objective.regularization.fingerprint(),
+            "loss": sorted(set().union(*(a["loss"] for a in self.about))),
+            "data": self.data_digest,
+        }
+
+    def _save(self, passes: int, reason: str) -> None:
+        progress_made = {
+            "passes": passes,
+            "finished": reason,
+            "best_value": self.best_value,
+            "best_validation": self.best_validation,
+            "idle": self.idle,
+        }
+        state, batches = self.optimizer.snapshot()
+        self.objective.remember(batches)
+        kept = Checkpoint(state, [b.arrays() for b in batches], self.best_w, self.history)
+        assert self.options.checkpoint is not None
+        save_checkpoint(self.options.checkpoint, self._fingerprint(), kept, progress_made)
+
+    def _resume(self) -> int:
+        """Continue from the checkpoint, if there is one; returns the number of passes already
+        done.
+        """
+        path = self.options.checkpoint
+        if path is None or not os.path.exists(path):
+            return 0
+        with damage_named(path, KIND):
+            kept, made = load_checkpoint(path, self._fingerprint(), self.objective.n_batches)
+            self.optimizer.restore(kept.state, kept.batches)
+            self.objective.remember(self.objective.snapshots())
+            self.best_w, self.history = kept.best, kept.history
+            check_like({"best": self.best_w}, {"best": self.optimizer.w})
+            self.best_value, self.best_validation = (
+                float(made["best_value"]),
+                float(made["best_validation"]),
+            )
+            self.idle, self.finished = int(made["idle"]), str(made["finished"])
+            if int(made["passes"]) != len(self.history) or not 0 <= self.idle <= len(self.history):
+                raise ValueError(
+                    f"progress: expected {len(self.history)} passes as in the history, got "
+                    f"{made['passes']!r}"
+                )
+            return int(made["passes"])
+
+
+# ---------------------------------------------------------------------- what runs with the samples
+
+
+def description(batch: SampleBatch) -> dict[str, Any]:
+    """What identifies a batch: a hash of its truths, costs and features, its size, its losses."""
+    digest = hashlib.sha256(str(batch.weight).encode())
+    observed = np.concatenate([s.observed for s in batch.samples])
+    for array in (observed, batch.truth, batch.truth_features, batch.model.unary):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return {
+        "digest": digest.digest(),
+        "duals": len(batch.dual.coords),
+        "loss": {f"{loss.name} {vars(loss)}" for loss in batch.losses},
+        "latent": batch.latent,
+    }
+
+
+def completed_labels(batch: SampleBatch) -> list[np.ndarray]:
+    """The completed truths of the latent samples."""
+    return [truth for truth, s in zip(batch.truths, batch.samples) if s.latent]

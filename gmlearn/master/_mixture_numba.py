@@ -1,0 +1,319 @@
+"""Kernels of the mixture of minimisers: the working set, pairwise steps, Frank-Wolfe steps.
+
+One batch of slaves, each with consecutive dual variables; `Structure`, `Point` and `WorkingSet` are
+those of `mixture`. Indices are unsigned: these loops wait
+for memory, and signed indices are tested for wraparound.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def lowest_bit(typingctx, word):
+    """The place of the lowest bit that is set."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@numba.njit(cache=True, nogil=True)
+def dual_costs(coords, unary, centre, y, mean, inverse, theta):
+    """theta (D,) = unary share + proximal centre + (y - mean) / c; inverse is 1 / c."""
+    for d in range(len(coords)):
+        c = coords[d]
+        theta[d] = unary[c] + (centre[d] + (y[d] - mean[c]) * inverse)
+
+
+@numba.njit(cache=True, nogil=True)
+def costs_of(starts, ind, theta, total):
+    """total (M,) -= <theta, ind> of every slave; a forbidden label costs inf and has ind = 0."""
+    for m in range(len(total)):
+        for d in range(starts[m], starts[m + 1]):
+            if ind[d] > 0.0:
+                total[m] -= theta[d] * ind[d]
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_minimisers(structure, working_set, share, ind, features, fixed, place):
+    """Put the minimisers `ind` (D,) into the working sets, in place of those of no use for longest.
+
+    One that the mixture has a share of goes last. place (M,) : where it is now; -1 where it is not
+    made of zeros and ones, and so is not kept.
+    """
+    starts, words = structure.starts, structure.words
+    bits, used = working_set.bits, working_set.used
+    size = used.shape[1]
+    for m in range(len(starts) - 1):
+        first, n_words = words[m], words[m + 1] - words[m]
+        found = np.zeros(n_words, np.uint64)
+        place[m] = -1
+        whole = True
+        for i in range(starts[m + 1] - starts[m]):
+            value = ind[starts[m] + i]
+            if value == 1.0:
+                found[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+            elif value != 0.0:
+                whole = False
+        if not whole:
+            continue
+        newest, oldest, least = 0, 0, np.inf
+        for j in range(size):
+            newest = max(newest, used[m, j])
+            worth = used[m, j] + (1e12 * (1.0 + share[m, j]) if share[m, j] > 0.0 else 0.0)
+            if worth < least:
+                oldest, least = j, worth
+            if used[m, j] == 0 or abs(working_set.fixed[m, j] - fixed[m]) > 1e-6:
+                continue
+            same = True
+            for k in range(n_words):
+                same &= bits[first + k, j] == found[k]
+            for p in range(features.shape[1]):  # variables of one slave alone have no bits
+                same &= working_set.features[m, j, p] == np.float32(features[m, p])
+            place[m] = j if same else place[m]
+        if place[m] < 0:
+            place[m] = oldest
+            for k in range(n_words):
+                bits[first + k, oldest] = found[k]
+            for p in range(features.shape[1]):
+                working_set.features[m, oldest, p] = features[m, p]
+            working_set.fixed[m, oldest] = fixed[m]
+            share[m, oldest] = 0.0
+        used[m, place[m]] = newest + 1
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def extremes(theta, words, bits, prices, used, share, m):
+    """The cheapest minimiser of slave m and its cost; the same of the most expensive one that has
+    a share of the mixture; the cost of all shares. Numbers are -1 where there is none.
+    """
+    best, low, worst, high, known = -1, np.inf, -1, -np.inf, 0.0
+    for j in range(used.shape[1]):
+        if used[m, j] > 0:
+            cost = prices[m, j]
+            for k in range(words[m], words[m + 1]):
+                word, base = bits[k, j], (k - words[m]) << 6
+                while word:
+                    cost += theta[base + lowest_bit(word)]
+                    word &= word - np.uint64(1)
+            if cost < low:
+                best, low = j, cost
+            if share[m, j] > 0.0:
+                known += share[m, j] * cost
+                if cost > high:
+                    worst, high = j, cost
+    return best, low, worst, high, known
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def cost_of(theta, point, a, size, w, m):
+    """What slave m costs at the point, its dual variables beginning at a."""
+    cost = point.fixed[m]
+    for p in range(len(w)):
+        cost += w[p] * point.clique[m, p]
+    for i in range(size):
+        if point.y[a + i] != 0.0:  # theta may be inf where it is 0
+            cost += theta[i] * point.y[a + i]
+    return cost
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def add_ones(step, value, words, bits, m, j):
+    """step += value where minimiser j of slave m is 1."""
+    for k in range(words[m], words[m + 1]):
+        word, base = bits[k, j], (k - words[m]) << 6
+        while word:
+            step[base + lowest_bit(word)] += value
+            word &= word - np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def leave_the_rest(step, structure, working_set, point, rest, features, m, best):
+    """Fill `step` with the direction from the dropped part of the mixture to the cheapest
+    minimiser, `features` (P,) with the dropped part's; returns its fixed cost.
+    """
+    words, bits, start = structure.words, working_set.bits, structure.starts[m]
+    given = point.fixed[m]
+    for p in range(len(features)):
+        features[p] = point.clique[m, p]
+    for j in range(point.share.shape[1]):
+        part = point.share[m, j]
+        if part > 0.0:
+            add_ones(step, part, words, bits, m, j)
+            given -= part * working_set.fixed[m, j]
+            for p in range(len(features)):
+                features[p] -= part * working_set.features[m, j, p]
+    for i in range(structure.starts[m + 1] - start):
+        step[i] = min(step[i] - point.y[start + i], 0.0) / rest
+    for p in range(len(features)):
+        features[p] /= rest
+    add_ones(step, 1.0, words, bits, m, best)
+    return given / rest
+
+
+@numba.njit(cache=True, nogil=True)
+def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inverse, curvature):
+    r"""Slave after slave moves a part of its mixture from the most expensive minimiser that it uses
+    to the cheapest one that it knows (pairwise Frank-Wolfe), by a line search.
+
+    With gap g between the two, direction d, the step is g / (|d - mean d|^2 / c + kappa |d|^2),
+    at most the share that there is. It is exact in lambda; kappa estimates the curvature in w.
+
+    unary : float (n_coords,), the share of the unary costs of each copy.   prices : float (M, C),
+        what the cliques of minimisers cost.   inverse : 1 / c.
+    curvature : kappa.
+    Returns the change of the clique features (P,), the change of the proximal dual at fixed
+    weights, and the squared length of the joint move.
+    """
+    starts, words, coords, copies = structure
+    bits, used = working_set.bits, working_set.used
+    y, mean, clique, fixed, share = point
+    widest = 0
+    for m in range(len(fixed)):
+        widest = max(widest, starts[m + 1] - starts[m])
+    theta, step, given = np.empty(widest), np.zeros(widest), np.empty(len(w))
+    turn, change, square = np.zeros(len(w)), 0.0, 0.0
+    for m in range(len(fixed)):
+        a, size, rest = starts[m], starts[m + 1] - starts[m], 1.0
+        for j in range(share.shape[1]):
+            rest -= share[m, j]
+        for i in range(size):
+            c = coords[a + i]
+            theta[i] = unary[c] + (centre[a + i] + (y[a + i] - mean[c]) * inverse)
+        best, low, worst, high, known = extremes(theta, words, bits, prices, used, share, m)
+        if best < 0:
+            continue
+        if rest > 1e-9:
+            cost = (cost_of(theta, point, a, size, w, m) - known) / rest
+            if cost > high:
+                worst, high = -1, cost
+        gap = high - low
+        if not gap > 1e-12 * inverse:
+            continue
+        used[m, best] = used[m].max() + 1
+        spread, length = 0.0, 0.0
+        if worst < 0:
+            paid = leave_the_rest(step, structure, working_set, point, rest, given, m, best)
+            for i in range(size):
+                spread += step[i] * step[i] * (1.0 - 1.0 / copies[coords[a + i]])
+                length += step[i] * step[i]
+        else:
+            paid = working_set.fixed[m, worst]
+            for p in range(len(w)):
+                given[p] = working_set.features[m, worst, p]
+            for k in range(words[m], words[m + 1]):
+                word, base = bits[k, worst] ^ bits[k, best], a + ((k - words[m]) << 6)
+                while word:
+                    spread += 1.0 - 1.0 / copies[coords[base + lowest_bit(word)]]
+                    length += 1.0
+                    word &= word - np.uint64(1)
+        most = share[m, worst] if worst >= 0 else rest
+        delta = min(most, gap / max(spread * inverse + length * curvature, 1e-300))
+        change += delta * (0.5 * delta * spread * inverse - gap)
+        square += delta * delta * length
+        move_indicators(structure, bits, y, mean, step, m, worst, best, delta)
+        for p in range(len(w)):
+            moved = delta * (working_set.features[m, best, p] - given[p])
+            clique[m, p] += moved
+            turn[p] += moved
+        fixed[m] += delta * (working_set.fixed[m, best] - paid)
+        share[m, best] += delta
+        if worst >= 0:
+            share[m, worst] = max(share[m, worst] - delta, 0.0)
+    return turn, change, square
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def move_indicators(structure, bits, y, mean, step, m, worst, best, delta):
+    """y += delta (best - worst) of slave m, and the means; along `step`, zeroed, if worst is -1."""
+    words, coords, copies, a = (
+        structure.words,
+        structure.coords,
+        structure.copies,
+        structure.starts[m],
+    )
+    if worst < 0:
+        for i in range(structure.starts[m + 1] - a):
+            if step[i] != 0.0:
+                y[a + i] = max(y[a + i] + delta * step[i], 0.0)
+                mean[coords[a + i]] += delta * step[i] / copies[coords[a + i]]
+                step[i] = 0.0
+        return
+    for k in range(words[m], words[m + 1]):
+        ones, base = bits[k, best], a + ((k - words[m]) << 6)
+        word = ones ^ bits[k, worst]
+        while word:
+            place = lowest_bit(word)
+            i, move = base + place, delta if (ones >> place) & np.uint64(1) else -delta
+            y[i] = max(y[i] + move, 0.0)
+            mean[coords[i]] += move / copies[coords[i]]
+            word &= word - np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True)
+def frank_wolfe_steps(
+    structure, point, place, ind, features, fixed, unary, centre, w, inverse, curvature
+):
+    """Slave after slave moves towards its newest minimiser (plain Frank-Wolfe), by a line search.
+
+    Arguments and results as in `pairwise_steps`; ind (D,), features (M, P), fixed (M,) : of the
+    minimisers.   place (M,) : where each stands in its working set, or -1.
+    """
+    starts, _, coords, copies = structure
+    y, mean, clique, own, share = point
+    turn, change, square = np.zeros(len(w)), 0.0, 0.0
+    for m in range(len(own)):
+        gap, spread, length = own[m] - fixed[m], 0.0, 0.0
+        for p in range(len(w)):
+            gap += w[p] * (clique[m, p] - features[m, p])
+        for d in range(starts[m], starts[m + 1]):
+            step, c = ind[d] - y[d], coords[d]
+            if step != 0.0:
+                gap -= (unary[c] + centre[d] + (y[d] - mean[c]) * inverse) * step
+                spread += step * step * (1.0 - 1.0 / copies[c])
+                length += step * step
+        if not gap > 1e-12 * inverse:
+            continue
+        # without dual variables nothing but the weights bends the dual: their line search decides
+        delta = min(1.0, gap / max(spread * inverse + length * curvature, 1e-300))
+        change += delta * (0.5 * delta * spread * inverse - gap)
+        square += delta * delta * length
+        for d in range(starts[m], starts[m + 1]):
+            step = delta * (ind[d] - y[d])
+            y[d] += step
+            mean[coords[d]] += step / copies[coords[d]]
+        for p in range(len(w)):
+            moved = delta * (features[m, p] - clique[m, p])
+            clique[m, p] += moved
+            turn[p] += moved
+        own[m] += delta * (fixed[m] - own[m])
+        for j in range(share.shape[1]):
+            share[m, j] *= 1.0 - delta
+        if place[m] >= 0:
+            share[m, place[m]] += delta
+    return turn, change, square
+
+
+@numba.njit(cache=True, nogil=True)
+def move_centre(coords, copies, centre, average, y, mean, inverse, rate):
+    """centre += (y - mean) / c, `average` follows it at `rate`; tiny shares go, means are formed
+    again. All in place.
+    """
+    for d in range(len(coords)):
+        c = coords[d]
+        centre[d] += (y[d] - mean[c]) * inverse
+        average[d] += rate * (centre[d] - average[d])
+    mean[:] = 0.0
+    for d in range(len(coords)):
+        if y[d] < 1e-9:  # no denormal numbers: they are a hundred times slower
+            y[d] = 0.0
+        mean[coords[d]] += y[d]
+    for c in range(len(mean)):
+        mean[c] /= copies[c]

@@ -1,0 +1,357 @@
+r"""The dual iterate: a convex combination of minimisers for every slave, and the steps on it.
+
+A proximal step on the dual, :math:`\max_\lambda D(\lambda) - \frac c2|\lambda - \bar\lambda|^2`
+at weights w, has the dual problem
+
+.. math:: \min_y \sum_i \langle\bar\theta_i, y_i\rangle + h_i(y_i; w)
+          + \tfrac1{2c}|y - \mathrm{mean}(y)|^2,
+          \qquad \lambda = \bar\lambda + (y - \mathrm{mean}(y))/c,
+
+over the hulls of the slaves' minimisers; mean(y) averages over the copies of a coordinate. Slaves
+keep the minimisers that they have met (a working set) and move between two of them at a time
+(pairwise Frank-Wolfe: Lacoste-Julien and Jaggi, 2015; working sets: Shah, Kolmogorov and Lampert,
+2015). Such steps need no minimisation, and tolerate that many slaves are minimised at once.
+
+MAP moves y alone (`ascent`), training moves the weights with it (`learn.bcfw`). The slaves may be
+those of any number of samples, side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gmlearn.decompositions.base import Slaves
+from gmlearn.master.dual import Dual
+from gmlearn.model.weights import WeightLayout
+from gmlearn.slaves import SlaveResult
+
+#: bytes that the working sets of one batch may take
+MOST_BYTES = 2**26
+
+
+class Structure(NamedTuple):
+    """What does not change while slaves move.
+
+    starts : int (M + 1,), where the dual variables of each slave begin.
+    words : int (M + 1,), where the words of its bits begin.
+    coords : uint32 (D,), the coordinate of each dual variable.
+    copies : float (n_coords,), how many slaves hold each coordinate, at least 1.
+    """
+
+    starts: np.ndarray
+    words: np.ndarray
+    coords: np.ndarray
+    copies: np.ndarray
+
+
+class Point(NamedTuple):
+    """A convex combination of minimisers for every slave, and what it costs.
+
+    y : float (D,), its indicators.   mean : float (n_coords,), their averages over copies.
+    clique : float (M, P), clique features.   fixed : float (M,), clique costs without weights.
+    share : float (M, C), how much of it is on each minimiser of the working set. What is missing
+        to 1 is on minimisers that were dropped, known by their sum only.
+    """
+
+    y: np.ndarray
+    mean: np.ndarray
+    clique: np.ndarray
+    fixed: np.ndarray
+    share: np.ndarray
+
+
+class WorkingSet(NamedTuple):
+    """The last C minimisers of each slave that were of use.
+
+    bits : uint64 (words[-1], C), their indicators, 64 to a word.   features : float32 (M, C, P).
+    fixed : float (M, C).   used : int32 (M, C), when one was last the cheapest; 0 for an empty
+        place.
+    """
+
+    bits: np.ndarray
+    features: np.ndarray
+    fixed: np.ndarray
+    used: np.ndarray
+
+
+@dataclass
+class MixtureState:
+    """All that a mixture remembers; the fields of `Point` and `WorkingSet` are explained there.
+
+    centre : float (D,), the proximal centre.   average : float (D,), of the centres so far.
+    curvature : float (), curvature in w of the last move over its squared length.
+    old_y, ... : the point before the last move, until it is settled; empty otherwise.
+    """
+
+    centre: np.ndarray
+    average: np.ndarray
+    y: np.ndarray
+    mean: np.ndarray
+    clique: np.ndarray
+    fixed: np.ndarray
+    share: np.ndarray
+    bits: np.ndarray
+    known_features: np.ndarray
+    known_fixed: np.ndarray
+    used: np.ndarray
+    curvature: np.ndarray
+    old_y: np.ndarray
+    old_mean: np.ndarray
+    old_clique: np.ndarray
+    old_fixed: np.ndarray
+    old_share: np.ndarray
+
+    @property
+    def point(self) -> Point:
+        return Point(*(getattr(self, name) for name in Point._fields))
+
+    @property
+    def old_point(self) -> Point:
+        return Point(*(getattr(self, f"old_{name}") for name in Point._fields))
+
+    @old_point.setter
+    def old_point(self, point: Point) -> None:
+        for name, array in point._asdict().items():
+            setattr(self, f"old_{name}", array)
+
+    @property
+    def working_set(self) -> WorkingSet:
+        return WorkingSet(self.bits, self.known_features, self.known_fixed, self.used)
+
+
+class Minimisers(NamedTuple):
+    """Of all slaves: indicators (D,), clique features (M, P), fixed costs (M,), minima (M,)."""
+
+    ind: np.ndarray
+    features: np.ndarray
+    fixed: np.ndarray
+    value: np.ndarray
+
+
+class Direction(NamedTuple):
+    """A joint move of all slaves, as the weights see it.
+
+    features : float (P,), change of all features.   slope : derivative of the proximal dual along
+    the move without its part w . features.   spread : curvature along it in lambda.   square : its
+    squared length in y.   gain : by how much the move lowers the proximal dual at fixed weights.
+    """
+
+    features: np.ndarray
+    slope: float
+    spread: float
+    square: float
+    gain: float
+
+
+class Mixture:
+    """Slaves with the convex combination of minimisers where each of them stands.
+
+    Parameters
+    ----------
+    dual : the slaves at some weights; its multipliers are where the mixture starts.
+    layout : of the weights that move; an empty one where they are frozen.
+    size : the most minimisers that are kept for each slave.
+    """
+
+    def __init__(self, dual: Dual, layout: WeightLayout, size: int = 16):
+        self.dual, self.layout, self.size = dual, layout, size
+        self.slaves: Slaves = dual.slaves
+        read = {name for block in self.slaves.crf.clique_blocks for name in block.segments()}
+        #: the weights that cliques read, as a layout of their own, and their places among all
+        self.cliques = WeightLayout({n: s for n, s in layout.shapes.items() if n in read})
+        places = [np.arange(layout.size)[layout.slices[n]] for n in self.cliques.shapes]
+        self.columns = np.concatenate([np.zeros(0, np.int64), *places])
+        # features that are known as a sum only: the group then moves as one slave
+        self._whole = [self.cliques.size > 0 and not g.knows_slaves for g in self.slaves.groups]
+        self.structure = self._structure()
+        self.state: MixtureState
+
+    def _structure(self) -> Structure:
+        slaves = self.slaves
+        starts = [
+            where.start + (np.zeros(1, np.int64) if whole else group.indptr[:-1])
+            for group, where, whole in zip(slaves.groups, slaves.slices, self._whole)
+        ]
+        bounds = np.concatenate([*starts, [len(slaves.coords)]]).astype(np.int64)
+        words = np.concatenate([[0], np.cumsum((np.diff(bounds) + 63) // 64)])
+        copies = np.maximum(slaves.count, 1.0)
+        return Structure(bounds, words, slaves.coords.astype(np.uint32), copies)
+
+    # ------------------------------------------------------------------ minimisers
+
+    def minimise(self, theta: np.ndarray, w: np.ndarray) -> Minimisers:
+        """All slaves at dual costs `theta` (D,) and at `w` (P,), the weights of `dual`."""
+        groups = zip(self.slaves.groups, self.slaves.slices, self.dual.prepared)
+        return self.read([g.solve(theta[s], prepared) for g, s, prepared in groups], theta, w)
+
+    def read(self, results: list[SlaveResult], theta: np.ndarray, w: np.ndarray) -> Minimisers:
+        """What the groups found at `theta` and `w`, slave by slave."""
+        from gmlearn.master._mixture_numba import costs_of
+
+        ind = np.concatenate([np.zeros(0), *(r.ind for r in results)])
+        sums = [[r.value.sum()] if whole else r.value for r, whole in zip(results, self._whole)]
+        value = np.concatenate([np.zeros(0), *sums])
+        features = self._features(results)
+        fixed = value - features @ w[self.columns]
+        costs_of(self.structure.starts, ind, theta, fixed)
+        return Minimisers(ind, features, fixed, value)
+
+    def _features(self, results: list[SlaveResult]) -> np.ndarray:
+        """Clique features (M, P) of the minimisers."""
+        out = np.zeros((len(self.structure.starts) - 1, self.cliques.size))
+        if self.cliques.size == 0:
+            return out
+        first = 0
+        for group, result, whole in zip(self.slaves.groups, results, self._whole):
+            n = 1 if whole else group.n
+            found = group.features(result) if whole else group.slave_features(result)
+            for name, value in found.items():
+                where = self.cliques.slices.get(name)
+                if where is not None:
+                    out[first : first + n, where] += np.reshape(value, (n, -1))
+            first += n
+        return out
+
+    def keep(self, found: Minimisers) -> np.ndarray:
+        """Put minimisers into the working sets; int (M,), their places there, -1 for none."""
+        from gmlearn.master._mixture_numba import keep_minimisers
+
+        place = np.empty(len(found.value), np.int64)
+        state, features = self.state, found.features
+        keep_minimisers(
+            self.structure, state.working_set, state.share, found.ind, features, found.fixed, place
+        )
+        return place
+
+    # ------------------------------------------------------------------ the point
+
+    def begin(self, found: Minimisers) -> None:
+        """Start at given minimisers, with the multipliers of `dual`."""
+        (m, p), words = found.features.shape, int(self.structure.words[-1])
+        size = int(np.clip(MOST_BYTES // (m * (4 * p + 20) + 8 * words + 1), 2, self.size))
+        self.state = MixtureState(
+            centre=self.dual.lam.copy(),
+            average=self.dual.lam.copy(),
+            y=found.ind.copy(),
+            mean=self.slaves.mean(found.ind),
+            clique=found.features.copy(),
+            fixed=found.fixed.copy(),
+            share=np.zeros((m, size)),
+            bits=np.zeros((words, size), np.uint64),
+            known_features=np.zeros((m, size, p), np.float32),
+            known_fixed=np.zeros((m, size)),
+            used=np.zeros((m, size), np.int32),
+            curvature=np.zeros(()),
+            **{f"old_{name}": np.zeros(0) for name in Point._fields},
+        )
+        self.state.share[:, 0] = self.keep(found) == 0
+
+    def check(self) -> None:
+        """Refuse numbers of a stranger's file that compiled code could not trust."""
+        state, sizes, words = self.state, np.diff(self.structure.starts), self.structure.words
+        last = words[1:][sizes % 64 > 0] - 1
+        beyond = state.bits[last] >> (sizes[sizes % 64 > 0] % 64).astype(np.uint64)[:, None]
+        if beyond.any():
+            raise ValueError("bits: expected places within their slave")
+        if (state.share < 0).any() or (state.share.sum(axis=1) > 1.0 + 1e-6).any():
+            raise ValueError("share: expected shares of the mixture of each slave")
+
+    def features(self) -> np.ndarray:
+        """phi (P,): the features of the mixture, all slaves together."""
+        out = self.layout.join(self.slaves.unary_features(self.state.mean))
+        out[self.columns] += self.state.clique.sum(axis=0)
+        return out
+
+    def fixed_cost(self, box: float) -> float:
+        """What the mixture costs at zero weights, plus the most that multipliers within a box can
+        gain from the disagreement of slaves: sum_d B |y_d - mean_d|, B = box max |lambda|.
+        """
+        state, slaves = self.state, self.slaves
+        zero = self.layout.split(np.zeros(self.layout.size))
+        unary, used = slaves.unary(zero), state.mean > 0
+        price = box * np.abs(state.centre).max(initial=0.0)
+        apart = float(np.abs(state.y - slaves.spread(state.mean)).sum())
+        held = float(state.fixed.sum()) + float(unary[used] @ state.mean[used])
+        return held + slaves.constant(zero) + price * apart
+
+    # ------------------------------------------------------------------ moves
+
+    def visit(self, w: np.ndarray, inverse: float) -> Direction:
+        """Minimise all slaves at the present dual costs, then move; inverse is 1 / c."""
+        from gmlearn.master._mixture_numba import dual_costs
+
+        state, structure = self.state, self.structure
+        theta = np.empty(len(structure.coords))
+        unary = self.dual.unary_share
+        dual_costs(structure.coords, unary, state.centre, state.y, state.mean, inverse, theta)
+        return self.move_to(self.minimise(theta, w), w, inverse)
+
+    def move_to(self, found: Minimisers, w: np.ndarray, inverse: float) -> Direction:
+        """Keep new minimisers and move towards them."""
+        from gmlearn.master._mixture_numba import frank_wolfe_steps
+
+        place = self.keep(found)
+        self._remember()
+        state = self.state
+        moved = frank_wolfe_steps(
+            *(self.structure, state.point, place, found.ind, found.features, found.fixed),
+            *(self.dual.unary_share, state.centre, w[self.columns], inverse),
+            float(state.curvature),
+        )
+        return self._direction(moved, w, inverse)
+
+    def exchange(self, w: np.ndarray, inverse: float) -> Direction:
+        """Move between known minimisers, without a minimisation."""
+        from gmlearn.master._mixture_numba import pairwise_steps
+
+        self._remember()
+        state, own = self.state, w[self.columns]
+        prices = state.known_features @ own.astype(np.float32) + state.known_fixed
+        moved = pairwise_steps(
+            *(self.structure, state.working_set, state.point, self.dual.unary_share),
+            *(state.centre, own, prices, inverse, float(state.curvature)),
+        )
+        return self._direction(moved, w, inverse)
+
+    def _remember(self) -> None:
+        """Where the slaves stand before a move, so that `settle` can take a part of it back."""
+        if self.layout.size:
+            self.state.old_point = Point(*(a.copy() for a in self.state.point))
+
+    def _direction(
+        self, moved: tuple[np.ndarray, float, float], w: np.ndarray, inverse: float
+    ) -> Direction:
+        """The joint move that the steps of all slaves add up to."""
+        clique, change, square = moved
+        if self.layout.size == 0:  # nobody takes a part of it back
+            return Direction(clique, change, 0.0, square, -change)
+        mean = self.state.mean - self.state.old_mean
+        features = self.layout.join(self.slaves.unary_features(mean))
+        features[self.columns] += clique
+        spread = max(square - float(self.structure.copies @ mean**2), 0.0) * inverse
+        # along the move the proximal dual is a parabola: change = slope + spread / 2
+        slope = change - 0.5 * spread - float(features @ w)
+        return Direction(features, slope, spread, square, -change)
+
+    def settle(self, gamma: float, curvature: float) -> None:
+        """Keep the part `gamma` of the last move; `curvature` as in the state, 0 if unknown."""
+        state = self.state
+        if gamma < 1.0:
+            for now, old in zip(state.point, state.old_point):
+                now[...] = old + gamma * (now - old)
+        if curvature > 0.0:
+            state.curvature = np.array(curvature)
+        state.old_point = Point(*(np.zeros(0) for _ in Point._fields))
+
+    def move_centre(self, inverse: float, rate: float) -> None:
+        """The next proximal step starts where this one led; the average of centres follows."""
+        from gmlearn.master._mixture_numba import move_centre
+
+        state, structure = self.state, self.structure
+        move_centre(
+            *(structure.coords, structure.copies, state.centre, state.average),
+            *(state.y, state.mean, inverse, rate),
+        )
