@@ -17,16 +17,16 @@ from gmlearn.cli.console import FAILED, INTERRUPTED, OK, USAGE, CommandError, sa
 
 DESCRIPTION = "Define, solve and learn high-order graphical models."
 EPILOG = """examples:
-  gmlearn demo                                  learn to cluster on generated data; one picture, one HTML page
-  gmlearn solve grid.uai --time-limit 10        the best labelling found, and a bound that says how good it is
+  gmlearn demo                                  learn to cluster on generated data, with a picture
+  gmlearn solve grid.uai --time-limit 10        the best labelling found, and a bound on the optimum
   gmlearn solve model.wcsp --json > answer.json
   gmlearn run --list                            the experiments of all plugins
   gmlearn run cluster-synthetic --quick         one of them, in less than a minute
   gmlearn plugins                               everything that is registered, and by whom
   gmlearn check highorder                       hold a plugin against the contracts
 
-exit codes: 0 done, 1 failure or a failed check, 2 wrong usage or bad input, 130 interrupted by Ctrl-C.
-Data goes to stdout, messages and progress to stderr. "gmlearn COMMAND --help" says more about a command."""
+exit codes: 0 done, 1 failure or a failed check, 2 wrong usage or bad input, 130 Ctrl-C.
+Data goes to stdout, messages and progress to stderr. "gmlearn COMMAND --help" says more."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,9 +91,8 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader (head, less) has gone; nothing is left to tell it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (
-        Exception
-    ) as error:  # the border of the program: every failure ends here, told in one line
+    # the border of the program: every failure ends here, told in one line
+    except Exception as error:
         if arguments.debug:
             traceback.print_exc()
         else:

@@ -13,7 +13,8 @@ EPILOG = """examples:
   gmlearn check pn_potts          one thing
   gmlearn check core --json
 
-Potentials, slave solvers, decompositions, losses and solvers are compared with enumeration on small examples.
+Potentials, slave solvers, decompositions, losses and solvers are compared with enumeration on
+small examples.
 Exit code 1 if a check fails."""
 
 

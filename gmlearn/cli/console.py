@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-#: exit codes: all went well; the command failed or a check did; wrong usage or bad input; Ctrl-C (128 + SIGINT)
+#: exit codes: all went well; the command failed or a check did; wrong usage or bad input; Ctrl-C
+#: (128 + SIGINT)
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 

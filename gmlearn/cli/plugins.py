@@ -13,7 +13,8 @@ EPILOG = """examples:
   gmlearn plugins --json
   GMLEARN_BLOCK_PLUGINS=vision,mlca gmlearn plugins      leave some plugins out
 
-"core" owns the built-in parts. A plugin that fails to load is listed with the reason; the rest works without it."""
+"core" owns the built-in parts. A plugin that fails to load is listed with the reason; the rest
+works without it."""
 
 
 def add_commands(commands: Any, **options: Any) -> None:

@@ -21,13 +21,15 @@ RUN_EPILOG = """examples:
   gmlearn run cluster-synthetic --quick
   gmlearn run cluster-multiview --data ~/data --out results/multiview --json
 
-Writes result.json, table.md, PNG figures and report.html (self-contained) into DIR, all at the end, so that DIR never holds a
-mixture of two runs. Ctrl-C puts what was finished into DIR/interrupted. Some experiments need real data: without --data they
+Writes result.json, table.md, PNG figures and report.html (self-contained) into DIR, all at the
+end, so that DIR never holds a mixture of two runs. Ctrl-C puts what was finished into
+DIR/interrupted. Some experiments need real data: without --data they
 say which folder layout they expect and where such data is published."""
 DEMO_EPILOG = """example:
   gmlearn demo --out my-first-run
 
-Needs no files. Learns a distance from a few partitions, clusters data that it has not seen, prints the accuracy before and
+Needs no files. Learns a distance from a few partitions, clusters data that it has not seen, prints
+the accuracy before and
 after with the bound and the gap, and writes a figure and one self-contained HTML page."""
 
 
@@ -168,7 +170,9 @@ def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
 
 
 def _compute(experiment: Experiment, run: Run, quiet: bool) -> None:
-    """The experiment itself; missing data is the user's to fix, any other exception a failure of the experiment."""
+    """The experiment itself; missing data is the user's to fix, any other exception a failure of
+    the experiment.
+    """
     # figures go to files: no window system is needed, or wanted
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
@@ -208,7 +212,8 @@ def _describe(run: Run, target: Path, files: list[str]) -> str:
     tables = [f"{title}\n\n{text_table(header, rows)}\n" for title, header, rows in run.tables]
     return "\n".join(
         [
-            f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): {run.seconds:.1f} s\n",
+            f"{run.name} ({'quick' if run.quick else 'full'} settings, seed {run.seed}): "
+            f"{run.seconds:.1f} s\n",
             *tables,
             *run.notes,
             f"\nIn {target}: {', '.join(files)}",

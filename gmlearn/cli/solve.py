@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
-from collections.abc import Callable
+import sys
 from typing import TYPE_CHECKING, Any
 
+from gmlearn._utils.threads import in_thread
 from gmlearn.cli.console import INTERRUPTED, OK, CommandError, print_json, say
 
 if TYPE_CHECKING:
@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   gmlearn solve grid.uai
   gmlearn solve grid.uai.gz --evidence grid.uai.evid --time-limit 20
+  gmlearn solve grid.uai --gap 1e-3
   gmlearn solve model.wcsp --solver exact --out labels.json
   gmlearn solve model.npz --json | python -m json.tool
 
-Files: .uai, .wcsp, .cfn (each also .gz), .npz as gm.write makes it, and what plugins add. "gmlearn plugins" lists the solvers.
-The energy is minimised (UAI: minus the logarithm of the product). No labelling has an energy below "bound".
-An infeasible model is an answer: status "infeasible", exit code 0. Infinite numbers are null in JSON.
+Files: .uai, .wcsp, .cfn (each also .gz), .npz as gm.write makes it, and what plugins add.
+"gmlearn plugins" lists the solvers.
+The energy is minimised (UAI: minus the logarithm of the product). No labelling has an
+energy below "bound".
+An infeasible model is an answer: status "infeasible", exit code 0. Infinite numbers
+are null in JSON.
 Ctrl-C ends the search and prints the best labelling so far (exit code 130)."""
 SHOWN_LABELS = 40
+#: moves a terminal to the beginning of its line, and clears that
+CLEAR = "\r\x1b[K"
 
 
 def add_commands(commands: Any, **options: Any) -> None:
@@ -43,6 +49,13 @@ def add_commands(commands: Any, **options: Any) -> None:
     )
     parser.add_argument(
         "--time-limit", metavar="S", type=float, help="seconds for the search (default: none)"
+    )
+    parser.add_argument(
+        "--gap",
+        metavar="G",
+        type=float,
+        default=0.0,
+        help="stop at this relative gap between energy and bound (default: 0, a proof)",
     )
     parser.add_argument(
         "--max-iter",
@@ -73,7 +86,11 @@ def solve_file(arguments: argparse.Namespace) -> int:
         arguments.time_limit,
         arguments.max_iter,
         arguments.seed,
+        gap=arguments.gap,
+        on_progress=live_line if sys.stderr.isatty() else None,
     )
+    if sys.stderr.isatty():
+        print(CLEAR, end="", file=sys.stderr, flush=True)
     answer = {**result.as_dict(), "interrupted": search.interrupted}
     if arguments.out is not None:
         with gm.atomic_write(arguments.out, "w") as stream:
@@ -87,9 +104,18 @@ def solve_file(arguments: argparse.Namespace) -> int:
     if search.interrupted:
         kept = "is in the file too" if arguments.out is not None else "is above"
         say(
-            f"interrupted: the best labelling so far {kept} (energy {result.energy:.8g}, gap {result.gap:.3g})"
+            f"interrupted: the best labelling so far {kept} (energy {result.energy:.8g}, gap "
+            f"{result.gap:.3g})"
         )
     return INTERRUPTED if search.interrupted else OK
+
+
+def live_line(result: Result) -> None:
+    """Energy, bound and gap so far, in one line of the terminal that the next one replaces."""
+    relative = result.gap / max(abs(result.energy), abs(result.bound), 1e-300)
+    text = f"energy {result.energy:.8g}  bound {result.bound:.8g}  gap {relative:.2%}"
+    line = f"{CLEAR}{result.seconds:.1f} s  {text}"
+    print(line, end="", file=sys.stderr, flush=True)
 
 
 def describe(crf: CRF, result: Result) -> str:
@@ -103,7 +129,7 @@ def describe(crf: CRF, result: Result) -> str:
         "energy": f"{result.energy:.10g}",
         "bound": f"{result.bound:.10g}",
         "gap": f"{result.gap:.4g}",
-        "status": f"{result.status.value}: {result.status.meaning}",
+        "status": f"{result.status.value}: {result.message}",
         "solver": solver,
         "seconds": f"{result.seconds:.3g}",
         "labels": shown,
@@ -129,39 +155,15 @@ def interruptible(name: str) -> Any:
 
         def run(self, problem: Problem) -> None:
             try:
-                _in_thread(lambda: inner.run(problem))
+                in_thread(lambda: inner.run(problem))
             except KeyboardInterrupt:
                 if problem.labels is None:  # nothing to report yet
                     raise
-                problem.notes.append("interrupted")
-                self.interrupted = True
-                self.bounds = True  # type: ignore[misc]  # the user is waiting: no further round just for a bound
+                self.interrupted = problem.interrupted = True
+                # the user is waiting: no further round just for a bound
+                self.bounds = True  # type: ignore[misc]
 
     return Interruptible()
-
-
-def _in_thread(work: Callable[[], None]) -> None:
-    """Do `work` in a daemon thread, so that Ctrl-C reaches the waiting main thread at once.
-
-    A library call that takes an hour (HiGHS) would otherwise keep the signal until it returns. After an interruption the
-    thread is left to itself, and ends with the process.
-    """
-    failure: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            work()
-        except BaseException as error:  # carried over to the main thread
-            failure.append(error)
-
-    thread = threading.Thread(target=guarded, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(
-            0.1
-        )  # with a timeout, because a plain join cannot be interrupted on all systems
-    if failure:
-        raise failure[0]
 
 
 def _stored_weights(crf: CRF, path: str) -> Any:
@@ -173,7 +175,8 @@ def _stored_weights(crf: CRF, path: str) -> Any:
     weights = read_weights(path) if path.lower().endswith(".npz") else None
     if weights is None:
         raise CommandError(
-            f"{path}: the model has weights {crf.layout.shapes} and the file holds no values for them; "
+            f"{path}: the model has weights {crf.layout.shapes} and the file holds no values for "
+            f"them; "
             f"store them with gm.write(crf, path, weights=...)"
         )
     return weights

@@ -1,4 +1,7 @@
-"""The file room: models in and out by extension. Everything read is checked as if it were hostile."""
+"""The file room: models in and out by extension.
+
+Everything read is checked as if it were hostile.
+"""
 
 from gmlearn.io.api import read, write
 from gmlearn.io.base import FileFormat, FormatError

@@ -10,7 +10,8 @@ import numpy as np
 
 from gmlearn.io.base import FormatError, Path
 
-#: a bracket, or a word (quoted or not) and the colon that makes it a key; commas and stray colons are blanks
+#: a bracket, or a word (quoted or not) and the colon that makes it a key; commas and stray colons
+#: are blanks
 _TOKEN = re.compile(rb'[\s,:]*(?:([\[\]{}])|(?:"([^"\[\]{}\n]*)"|([^\s,:\[\]{}"]+))(\s*:)?)')
 _BRACKET = re.compile(rb"[\[\]{}]")
 _WORD = re.compile(rb'"([^"]*)"|([^\s,:"]+)')
@@ -31,16 +32,16 @@ class Word:
 
 
 class Scanner:
-    """A pointer into the text: words, brackets, and whole lists as raw slices (numbers are never single objects)."""
+    """A pointer into the text: words, brackets, and whole lists as raw slices (numbers are never
+    single objects).
+    """
 
     def __init__(self, file: Path, text: bytes):
         self.file, self.text = file, text
         self.position = self.last = 0
         self._open: list[bytes] = []
-        self._counted = (
-            0,
-            1,
-        )  # an offset and its line: lines are counted once, not from the start for every function
+        # an offset and its line: lines are counted once, not from the start for every function
+        self._counted = (0, 1)
 
     def _peek(self) -> tuple[bytes, Word | None, int] | None:
         """(bracket, word, where it ends) of the next item, None at the end."""

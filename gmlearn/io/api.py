@@ -17,13 +17,16 @@ def read(path: Path, evidence: Path | Mapping[int, int] | None = None) -> CRF:
 
     Parameters
     ----------
-    path : a file ``.uai``, ``.wcsp``, ``.cfn`` (each also ``.gz``), ``.npz``, or what a plugin registers.
-    evidence : a UAI evidence file with one sample, or a mapping variable -> label; these variables are fixed.
+    path : a file ``.uai``, ``.wcsp``, ``.cfn`` (each also ``.gz``), ``.npz``, or what a plugin
+        registers.
+    evidence : a UAI evidence file with one sample, or a mapping variable -> label; these variables
+        are fixed.
 
     Notes
     -----
-    Energies are minimised. UAI: minus the logarithm of each factor value, 0 = forbidden. WCSP and CFN: the costs; one that
-    reaches the upper bound is forbidden. Malformed files raise `FormatError` with file, line, what was expected, what came.
+    Energies are minimised. UAI: minus the logarithm of each factor value, 0 = forbidden. WCSP and
+    CFN: the costs; one that reaches the upper bound is forbidden. Malformed files raise
+    `FormatError` with file, line, what was expected, what came.
 
     Examples
     --------
@@ -38,19 +41,23 @@ def read(path: Path, evidence: Path | Mapping[int, int] | None = None) -> CRF:
     samples = read_evidence(evidence, crf.n_states)
     if len(samples) != 1:
         raise ValueError(
-            f"evidence: {os.fspath(evidence)} holds {len(samples)} samples, expected one; choose among "
+            f"evidence: {os.fspath(evidence)} holds {len(samples)} samples, expected one; choose "
+            f"among "
             f"gmlearn.io.read_evidence(path) and give that mapping"
         )
     return crf.clamp(samples[0])
 
 
 def write(crf: CRF, path: Path, weights: Any = None) -> None:
-    """Store a model; the format is found by the extension. The file is replaced whole or not at all.
+    """Store a model; the format is found by the extension. The file is replaced whole or not at
+    all.
 
     Parameters
     ----------
-    path : ``.npz`` keeps the whole model, blocks and named weights; ``.uai`` (also ``.gz``) keeps its energy as tables.
-    weights : values of the weight segments. Needed for UAI if the model has any; in npz they are stored beside the model.
+    path : ``.npz`` keeps the whole model, blocks and named weights; ``.uai`` (also ``.gz``) keeps
+        its energy as tables.
+    weights : values of the weight segments. Needed for UAI if the model has any; in npz they are
+        stored beside the model.
     """
     if not isinstance(crf, CRF):
         raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")

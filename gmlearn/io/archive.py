@@ -12,7 +12,9 @@ __all__ = ["read_archive", "write_archive"]
 
 
 def read_archive(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an archive: bool, integer or real numbers, never NaN or -inf; sizes are checked before allocating."""
+    """All arrays of an archive: bool, integer or real numbers, never NaN or -inf; sizes are
+    checked before allocating.
+    """
     try:
         arrays = archive.read_archive(path)
     except archive.ArchiveError as error:

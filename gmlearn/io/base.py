@@ -12,7 +12,8 @@ Path = str | os.PathLike
 
 
 class FormatError(ValueError):
-    """A file that is not what its extension promises: malformed, truncated, or too large to be true.
+    """A file that is not what its extension promises: malformed, truncated, or too large to be
+    true.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class FileFormat(ABC):
     def write(self, crf: CRF, path: Path, weights: Any = None) -> None:
         """Store `crf` at `path`, whole or not at all."""
         raise ValueError(
-            f"{os.fspath(path)}: the format {self.name!r} can be read but not written; use .uai or .npz"
+            f"{os.fspath(path)}: the format {self.name!r} can be read but not written; use .uai "
+            f"or .npz"
         )
 
     def __repr__(self) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from gmlearn.model import CRF
 from gmlearn.potentials import Table
 
-#: limits on what a short file may declare without listing it: labels of all variables, entries filled by a default cost;
-#: of the latter a longer file may have this many for each of its characters
+#: limits on what a short file may declare without listing it: labels of all variables, entries
+#: filled by a default cost; of the latter a longer file may have this many for each of its
+#: characters
 MAX_STATES, MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER = 2**24, 2**24, 32
 #: variables of one factor; numpy arrays have at most 64 dimensions, one of which counts the cliques
 MAX_ARITY = 63

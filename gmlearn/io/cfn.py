@@ -1,4 +1,6 @@
-"""CFN files of toulbar2: cost function networks in JSON, or in the looser notation that toulbar2 also takes."""
+"""CFN files of toulbar2: cost function networks in JSON, or in the looser notation that toulbar2
+also takes.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,18 @@ _TO_BLANKS = bytes.maketrans(b',:"', b"   ")
 
 
 class Cfn(FileFormat):
-    """Cost function networks: a sum of decimal costs over named variables, tables with the last variable fastest.
+    """Cost function networks: a sum of decimal costs over named variables, tables with the last
+    variable fastest.
 
-    ``"mustbe": "<x"`` minimises and forbids single costs that reach x; ``">x"`` maximises, so energies are minus the
-    costs, and forbids costs down to x. An energy bound that is not positive concerns only totals and forbids no entry.
-    Tables are dense lists, tuple lists with ``defaultcost``, or the name of another function whose table they share.
-    Functions with a ``type`` (global, arithmetic) are refused by name.
+    ``"mustbe": "<x"`` minimises and forbids single costs that reach x; ``">x"`` maximises, so
+    energies are minus the costs, and forbids costs down to x. An energy bound that is not positive
+    concerns only totals and forbids no entry. Tables are dense lists, tuple lists with
+    ``defaultcost``, or the name of another function whose table they share. Functions with a
+    ``type`` (global, arithmetic) are refused by name.
 
-    Brackets of both kinds serve for objects and lists; commas, colons and quotes may be left out; a line that starts
-    with ``#`` is a comment. Names that look like numbers may be declared; where one differs from the position
-    that it would otherwise mean, using it is refused.
+    Brackets of both kinds serve for objects and lists; commas, colons and quotes may be left out; a
+    line that starts with ``#`` is a comment. Names that look like numbers may be declared; where
+    one differs from the position that it would otherwise mean, using it is refused.
     """
 
     name = "cfn"
@@ -65,7 +69,9 @@ def _read_problem(scanner: Scanner) -> tuple[float, float]:
 
 
 def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[dict[str, int]]]:
-    """Numbers of states, and what words mean: variables, and the labels of each (those with names only)."""
+    """Numbers of states, and what words mean: variables, and the labels of each (those with
+    names only).
+    """
     states: list[int] = []
     names: list[str | None] = []
     labels: list[dict[str, int]] = []
@@ -85,9 +91,8 @@ def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[
             states.append(len(values))
             labels.append(_positions(values))
         else:
-            states.append(
-                abs(int(domain.text)) if domain.is_integer else 0
-            )  # -n is an interval of n values
+            # -n is an interval of n values
+            states.append(abs(int(domain.text)) if domain.is_integer else 0)
             labels.append({})
         if len(states) > MAX_STATES:
             scanner.fail(f"at most {MAX_STATES} variables", "more")

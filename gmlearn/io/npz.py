@@ -1,4 +1,6 @@
-"""The whole model in one numpy archive: variables, costs, blocks by registered name, and weights."""
+"""The whole model in one numpy archive: variables, costs, blocks by registered name, and
+weights.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,14 @@ State = dict[str, Any]
 class Npz(FileFormat):
     """Models as ``.npz``, without pickle: nothing in a file is ever executed.
 
-    The archive holds ``n_states``, ``unary``, the arrays of each block as ``block<i>.<attribute>``, weights as
-    ``weights<i>``, and ``header``, JSON in UTF-8 bytes, with the potentials' names and the attributes that are not arrays.
+    The archive holds ``n_states``, ``unary``, the arrays of each block as ``block<i>.<attribute>``,
+    weights as ``weights<i>``, and ``header``, JSON in UTF-8 bytes, with the potentials' names and
+    the attributes that are not arrays.
 
-    A block is stored by its attributes. One that needs more defines ``state() -> dict`` (arrays, numbers, strings,
-    bools, None) and a class method ``from_state(dict)`` that checks what it is given. Reading needs the same potentials to
-    be registered; every block is bound to the model again, which checks ranges and shapes, and evaluated at its first
-    and last labels.
+    A block is stored by its attributes. One that needs more defines ``state() -> dict`` (arrays,
+    numbers, strings, bools, None) and a class method ``from_state(dict)`` that checks what it is
+    given. Reading needs the same potentials to be registered; every block is bound to the model
+    again, which checks ranges and shapes, and evaluated at its first and last labels.
     """
 
     name = "npz"
@@ -73,7 +76,9 @@ def read_weights(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def _state_of(block: Block, path: Path) -> State:
-    """What the block asks to be stored: its own `state()`, or all attributes but those that binding restores."""
+    """What the block asks to be stored: its own `state()`, or all attributes but those that
+    binding restores.
+    """
     if registry.get("potential", block.name) is not type(block):
         raise ValueError(
             f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
@@ -100,7 +105,8 @@ def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
             values[name] = value.item() if isinstance(value, np.generic) else value
         else:
             raise ValueError(
-                f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays of numbers, numbers, "
+                f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays "
+                f"of numbers, numbers, "
                 f"strings, bools and None are stored. Give the class state() and from_state(dict)."
             )
     return values, arrays
@@ -117,7 +123,9 @@ def _read_all(path: Path) -> tuple[CRF, dict[str, np.ndarray] | None]:
 def unpack_model(
     path: Path, arrays: dict[str, np.ndarray]
 ) -> tuple[CRF, dict[str, np.ndarray] | None]:
-    """The model and its weights in the arrays of an archive, all of which must belong to one of them."""
+    """The model and its weights in the arrays of an archive, all of which must belong to one of
+    them.
+    """
     header = _read_header(path, arrays)
     crf = _read_variables(path, arrays)
     for i, described in enumerate(header["blocks"]):
@@ -242,9 +250,8 @@ def _from_attributes(kind: type[Block], state: State) -> Block:
     """A block with these attributes, its arrays of the right lengths."""
     block = kind.__new__(kind)
     for name, value in state.items():
-        inherited = inspect.getattr_static(
-            kind, name, None
-        )  # a default is fine, a method or property is not
+        # a default is fine, a method or property is not
+        inherited = inspect.getattr_static(kind, name, None)
         if (
             not name.isidentifier()
             or hasattr(Block, name)

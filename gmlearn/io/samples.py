@@ -1,4 +1,6 @@
-"""Training samples as files: the model's archive with labels, hidden variables and the sample's factor beside it."""
+"""Training samples as files: the model's archive with labels, hidden variables and the sample's
+factor beside it.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from gmlearn.learn.sample import Sample, check_sample
 
 
 def write_sample(sample: Sample, path: Path) -> None:
-    """Store a training sample as ``.npz``, whole or not at all; `read_sample` reads it, executing nothing.
+    """Store a training sample as ``.npz``, whole or not at all; `read_sample` reads it, executing
+    nothing.
 
-    A loss or completion of the sample's own is code, which no file holds: give the loss to `gmlearn.train` instead.
+    A loss or completion of the sample's own is code, which no file holds: give the loss to
+    `gmlearn.train` instead.
     """
     checked = check_sample(0, sample)
     if checked.loss is not None or checked.completion is not None:
         raise ValueError(
-            f"sample: {os.fspath(path)} cannot hold the sample's own {'loss' if checked.loss else 'completion'}"
+            f"sample: {os.fspath(path)} cannot hold the sample's own "
+            f"{'loss' if checked.loss else 'completion'}"
         )
     arrays = pack_model(checked.crf, path)
     arrays["sample.labels"], arrays["sample.weight"] = checked.labels, np.array([checked.weight])

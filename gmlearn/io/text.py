@@ -16,7 +16,8 @@ from gmlearn.io.base import FormatError, Path
 
 #: a text larger than this, after decompression, is refused
 MAX_TEXT_BYTES = 2**30
-#: a .gz may grow to `SAFE_BYTES`, beyond that by at most this factor (tables of zeros reach about 100)
+#: a .gz may grow to `SAFE_BYTES`, beyond that by at most this factor (tables of zeros reach about
+#: 100)
 MAX_RATIO, SAFE_BYTES = 200, 2**26
 #: text is cut into tokens piece by piece, so that they never exist all at once
 CHUNK_BYTES = 2**20
@@ -27,7 +28,9 @@ _INTEGER = re.compile(rb"[+-]?[0-9]{1,40}")
 
 
 def read_text(path: Path) -> bytes:
-    """The bytes of a file, decompressed if its name ends in ``.gz``; bombs and truncated archives are refused."""
+    """The bytes of a file, decompressed if its name ends in ``.gz``; bombs and truncated
+    archives are refused.
+    """
     size = os.path.getsize(path)
     compressed = os.fspath(path).lower().endswith(".gz")
     limit = min(MAX_TEXT_BYTES, max(SAFE_BYTES, MAX_RATIO * size)) if compressed else MAX_TEXT_BYTES
@@ -46,8 +49,8 @@ def read_text(path: Path) -> bytes:
 class Tokens:
     """Whitespace-separated tokens, read from front to back; every complaint names the line.
 
-    Sizes declared in the file are compared with the characters left before anything is allocated: n tokens need
-    at least 2 n - 1 of them.
+    Sizes declared in the file are compared with the characters left before anything is allocated: n
+    tokens need at least 2 n - 1 of them.
 
     Parameters
     ----------
@@ -58,9 +61,8 @@ class Tokens:
         self.file, self.text, self.first_line = file, text, first_line
         self._items: list[bytes] = []
         self._next = self._stop = 0
-        self._pieces: list[
-            tuple[int, int]
-        ] = []  # (index of the first token, offset) of every chunk so far
+        # (index of the first token, offset) of every chunk so far
+        self._pieces: list[tuple[int, int]] = []
 
     # ------------------------------------------------------------------ reading
 

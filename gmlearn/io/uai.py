@@ -22,11 +22,12 @@ MAX_ENERGY = 708.0
 
 
 class Uai(FileFormat):
-    r"""UAI: :math:`E(x) = -\sum_f \ln f(x_f)`, the value 0 is forbidden, the last variable of a scope changes fastest.
+    r"""UAI: :math:`E(x) = -\sum_f \ln f(x_f)`, the value 0 is forbidden, the last variable of a
+    scope changes fastest.
 
-    A Bayesian network (BAYES) is read as the product of its conditional tables. Written files keep the energy of the
-    model for given weights, as factors exp(-E) in full precision; single costs outside -708..708 do not fit in a double
-    that way and are refused (``inf`` is written as 0).
+    A Bayesian network (BAYES) is read as the product of its conditional tables. Written files keep
+    the energy of the model for given weights, as factors exp(-E) in full precision; single costs
+    outside -708..708 do not fit in a double that way and are refused (``inf`` is written as 0).
     """
 
     name = "uai"
@@ -42,7 +43,8 @@ class Uai(FileFormat):
             size = np.prod(shape, dtype=float)
             if tokens.integer(f"the number of entries of factor {factor}") != size:
                 tokens.fail(
-                    f"{size:.15g} entries in factor {factor} over the variables {scope.tolist()[:8]}"
+                    f"{size:.15g} entries in factor {factor} over the variables "
+                    f"{scope.tolist()[:8]}"
                 )
             first = tokens.index
             values = tokens.numbers(int(size), f"values of factor {factor}")
@@ -59,7 +61,8 @@ class Uai(FileFormat):
     def write(self, crf: CRF, path: Path, weights: object = None) -> None:
         if crf.n_vars == 0:
             raise ValueError(
-                f"{os.fspath(path)}: a UAI file needs at least one variable, the model has none; use .npz"
+                f"{os.fspath(path)}: a UAI file needs at least one variable, the model has none; "
+                f"use .npz"
             )
         factors = list(_factors(crf, crf.check_weights(weights)))
         lines = [
@@ -137,7 +140,8 @@ def _values(path: Path, scope: list[int], energies: np.ndarray) -> np.ndarray:
     if lost.any():
         raise ValueError(
             f"{os.fspath(path)}: the factor over the variables {scope[:8]} has the cost "
-            f"{float(energies[lost][0])!r}, but a UAI file holds exp(-cost) and keeps only costs in "
+            f"{float(energies[lost][0])!r}, but a UAI file holds exp(-cost) and keeps only costs "
+            f"in "
             f"-{MAX_ENERGY:g}..{MAX_ENERGY:g} and inf; scale the model, or write it as .npz"
         )
     return np.exp(-energies).ravel()
@@ -146,8 +150,9 @@ def _values(path: Path, scope: list[int], energies: np.ndarray) -> np.ndarray:
 def read_evidence(path: Path, n_states: np.ndarray | None = None) -> list[dict[int, int]]:
     """The samples of a UAI evidence file, each a mapping variable -> label.
 
-    Two forms are in use: ``n variable label ...`` (one sample), and the older one that starts with the number of samples,
-    each ``n variable label ...``. A file that can be read both ways is taken in the first.
+    Two forms are in use: ``n variable label ...`` (one sample), and the older one that starts with
+    the number of samples, each ``n variable label ...``. A file that can be read both ways is taken
+    in the first.
 
     Parameters
     ----------

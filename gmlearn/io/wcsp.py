@@ -11,11 +11,13 @@ from gmlearn.model import CRF
 
 
 class Wcsp(FileFormat):
-    """Weighted constraint satisfaction: a sum of whole costs; one that reaches the upper bound of the header is forbidden.
+    """Weighted constraint satisfaction: a sum of whole costs; one that reaches the upper bound of
+    the header is forbidden.
 
-    A cost function is ``arity variables default n`` and n tuples ``labels cost``. A negative arity makes it reusable:
-    later functions give ``-i`` instead of n to have the tuples of the i-th reusable one. Functions by keyword (default
-    cost -1: global constraints, arithmetic) are refused by name. Costs above 2^53 are rounded to doubles.
+    A cost function is ``arity variables default n`` and n tuples ``labels cost``. A negative arity
+    makes it reusable: later functions give ``-i`` instead of n to have the tuples of the i-th
+    reusable one. Functions by keyword (default cost -1: global constraints, arithmetic) are refused
+    by name. Costs above 2^53 are rounded to doubles.
     """
 
     name = "wcsp"
@@ -33,9 +35,8 @@ class Wcsp(FileFormat):
         if not states.all():
             tokens.fail("numbers of states, not 0", index=5 + int(np.flatnonzero(states == 0)[0]))
         builder = ModelBuilder(states, tokens.fail, len(tokens.text))
-        if (
-            3 * n_functions > tokens.left()
-        ):  # each has at least its arity, its default cost and the number of tuples
+        # each has at least its arity, its default cost and the number of tuples
+        if 3 * n_functions > tokens.left():
             tokens.fail("a number of cost functions that the file has room for", str(n_functions))
         shared: list[tuple[tuple[int, ...], np.ndarray]] = []
         for function in range(n_functions):
@@ -67,7 +68,8 @@ def _read_function(
     if n_tuples < 0:
         if arity < 0 or -n_tuples > len(shared) or shared[-n_tuples - 1][0] != shape:
             tokens.fail(
-                f"an earlier reusable cost function of shape {shape} for {what} ({len(shared)} so far)"
+                f"an earlier reusable cost function of shape {shape} for {what} ({len(shared)} so "
+                f"far)"
             )
         table = shared[-n_tuples - 1][1]
     else:

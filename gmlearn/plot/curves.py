@@ -16,11 +16,13 @@ MANY_BARS = 80
 
 
 def plot_bounds(history: Any, ax: Any = None) -> Any:
-    """Best energy and best lower bound of a MAP run against time; the band between them is what is not yet proved.
+    """Best energy and best lower bound of a MAP run against time; the band between them is what is
+    not yet proved.
 
     Parameters
     ----------
-    history : with lists `seconds`, `bound`, `energy`, as in ``gm.solve(crf).history``. Infinite values are left out.
+    history : with lists `seconds`, `bound`, `energy`, as in ``gm.solve(crf).history``. Infinite
+        values are left out.
     ax : matplotlib axes; a new one by default.
 
     Returns
@@ -51,8 +53,10 @@ def plot_objective(history: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    history : with lists `seconds`, `objective`, `bound`, `gap`, `passes`; None where a pass did not measure one.
-    ax : matplotlib axes; a new one by default. The gap, if known, has a logarithmic axis of its own on the right.
+    history : with lists `seconds`, `objective`, `bound`, `gap`, `passes`; None where a pass did not
+        measure one.
+    ax : matplotlib axes; a new one by default. The gap, if known, has a logarithmic axis of its own
+        on the right.
 
     Returns
     -------
@@ -98,11 +102,13 @@ def plot_objective(history: Any, ax: Any = None) -> Any:
 
 
 def plot_weights(weights: Mapping[str, Any], ax: Any = None) -> Any:
-    """Learnt weights by segment: a heat map for a single matrix, else one bar for each weight, coloured by segment.
+    """Learnt weights by segment: a heat map for a single matrix, else one bar for each weight,
+    coloured by segment.
 
     Parameters
     ----------
-    weights : name -> array, as in ``m.weights``. Arrays of more than one dimension are drawn row by row.
+    weights : name -> array, as in ``m.weights``. Arrays of more than one dimension are drawn row by
+        row.
     ax : matplotlib axes; a new one by default.
 
     Returns
@@ -147,7 +153,8 @@ def plot_labels(
     flat = check_array("labels", labels, dtype=np.int64).ravel()
     if flat.size != int(shape[0]) * int(shape[1]):
         raise ValueError(
-            f"shape: {tuple(shape)} has {int(shape[0]) * int(shape[1])} places, but there are {flat.size} labels"
+            f"shape: {tuple(shape)} has {int(shape[0]) * int(shape[1])} places, but there are "
+            f"{flat.size} labels"
         )
     last = int(flat.max(initial=0))
     few = last < len(PALETTE)

@@ -25,7 +25,8 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
     ----------
     crf : a model of at most 200 variables and 400 nodes in all.
     ax : matplotlib axes; a new one by default.
-    weights : if given, a clique's square is larger the more its table varies (the range of its finite entries).
+    weights : if given, a clique's square is larger the more its table varies (the range of its
+        finite entries).
 
     Returns
     -------
@@ -37,8 +38,10 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
     n_cliques = sum(len(block) for block in crf.clique_blocks)
     if crf.n_vars > MAX_VARIABLES or crf.n_vars + n_cliques > MAX_NODES:
         raise ValueError(
-            f"crf: {crf.n_vars} variables and {n_cliques} cliques are too many for a readable drawing (at most "
-            f"{MAX_VARIABLES} variables, {MAX_NODES} nodes in all); draw a smaller model of the same kind, or take "
+            f"crf: {crf.n_vars} variables and {n_cliques} cliques are too many for a readable "
+            f"drawing (at most "
+            f"{MAX_VARIABLES} variables, {MAX_NODES} nodes in all); draw a smaller model of the "
+            f"same kind, or take "
             f"a part of crf.to_networkx() and draw it with networkx"
         )
     graph = to_networkx(crf, weights, max_table=0 if weights is None else 4096)
@@ -112,7 +115,9 @@ def _variation(table: np.ndarray) -> float:
 
 
 def _layout(crf: CRF, graph: Any) -> dict:
-    """Grids as grids, with each clique among its variables; anything else by springs, part by part."""
+    """Grids as grids, with each clique among its variables; anything else by springs, part by
+    part.
+    """
     shapes = [
         find_grid(b.variables, crf.n_vars)
         for b in crf.clique_blocks
@@ -138,7 +143,9 @@ def _grid_places(crf: CRF, graph: Any, shape: tuple[int, int]) -> dict:
 
 
 def _pack(graph: Any) -> dict:
-    """Connected parts by springs, the largest first, on shelves: each in a square whose area is its number of nodes."""
+    """Connected parts by springs, the largest first, on shelves: each in a square whose area is
+    its number of nodes.
+    """
     import networkx
 
     places: dict = {}

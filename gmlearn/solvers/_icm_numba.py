@@ -8,7 +8,9 @@ from gmlearn._utils._sorting_numba import counting_order
 
 @njit(cache=True, nogil=True)
 def neighbours(adj_slot, owner, indptr, scope, stride):
-    """For each place in a clique, variable by variable: the clique; on an edge, the other variable and its stride, else -1."""
+    """For each place in a clique, variable by variable: the clique; on an edge, the other
+    variable and its stride, else -1.
+    """
     factor, other, step = (
         np.empty(len(scope), np.int64),
         np.full(len(scope), -1),
@@ -23,9 +25,8 @@ def neighbours(adj_slot, owner, indptr, scope, stride):
     return factor, other, step
 
 
-@njit(
-    cache=True, nogil=True, inline="always"
-)  # a call with so many arrays costs more than its work
+# a call with so many arrays costs more than its work
+@njit(cache=True, nogil=True, inline="always")
 def conditional(
     v,
     skip_a,
@@ -46,7 +47,9 @@ def conditional(
     values,
     cost,
 ):
-    """Costs of all labels of v with every other variable fixed, without the cliques skip_a and skip_b."""
+    """Costs of all labels of v with every other variable fixed, without the cliques skip_a and
+    skip_b.
+    """
     size = offsets[v + 1] - offsets[v]
     for a in range(size):
         cost[a] = unary[offsets[v] + a]
@@ -86,7 +89,8 @@ def icm_sweep(
 ):
     """Give each variable its best label; returns how many changed.
 
-    dirty : bool (V,), variables whose surroundings changed since their last turn; only those are looked at.
+    dirty : bool (V,), variables whose surroundings changed since their last turn; only those are
+        looked at.
     """
     largest = 0
     for v in range(len(x)):
@@ -133,9 +137,11 @@ def icm_sweep(
 
 @njit(cache=True, nogil=True)
 def lay_out_chains(ends, factor, chain, n_vars):
-    """Chains as `chain_sweep` reads them: (ptr, variables, factors), and (ptr, chains) of each variable.
+    """Chains as `chain_sweep` reads them: (ptr, variables, factors), and (ptr, chains) of each
+    variable.
 
-    ends (E, 2), factor (E,), chain (E,) : the variables of each edge, its clique, its chain, along which variables increase.
+    ends (E, 2), factor (E,), chain (E,) : the variables of each edge, its clique, its chain, along
+    which variables increase.
     """
     n_edges, n_chains = len(ends), chain.max() + 1
     low = np.minimum(ends[:, 0], ends[:, 1])
@@ -157,10 +163,8 @@ def lay_out_chains(ends, factor, chain, n_vars):
         c = chain[e]
         variables[at[c]], factors[at[c]], owner[at[c]] = low[e], factor[e], c
         at[c] += 1
-        variables[at[c]], owner[at[c]] = (
-            max(ends[e, 0], ends[e, 1]),
-            c,
-        )  # the end of the chain, if no edge follows
+        # the end of the chain, if no edge follows
+        variables[at[c]], owner[at[c]] = max(ends[e, 0], ends[e, 1]), c
     member_ptr, place = counting_order(variables, n_vars)
     return ptr, variables, factors, member_ptr, owner[place]
 
@@ -190,13 +194,16 @@ def chain_sweep(
     scale,
     values,
 ):
-    """Re-optimise each of the chains begin:end exactly with everything else fixed; returns how many variables changed.
+    """Re-optimise each of the chains begin:end exactly with everything else fixed; returns how many
+    variables changed.
 
-    Cliques that hold two chain variables without being a link of the chain count with the old label of the other: where
-    that makes a chain's new labels no better, the caller's energy check throws them away.
-    chain_var : variables of the chains, one chain after the other.   chain_factor : the edge to the next variable.
-    member_ptr, member : the chains of each variable.   dirty : bool, chains whose surroundings changed since they were last
-    optimised; only those are touched.
+    Cliques that hold two chain variables without being a link of the chain count with the old label
+    of the other: where that makes a chain's new labels no better, the caller's energy check throws
+    them away.
+    chain_var : variables of the chains, one chain after the other.   chain_factor : the edge to the
+        next variable.
+    member_ptr, member : the chains of each variable.   dirty : bool, chains whose surroundings
+    changed since they were last optimised; only those are touched.
     """
     largest, longest = 0, 0
     for v in range(len(x)):
@@ -247,9 +254,8 @@ def chain_sweep(
                     low, arg, position = np.inf, 0, first + a * stride[k]
                     for b in range(offsets[u + 1] - offsets[u]):
                         value = h[i - 1, b] + strength * values[position + b * step]
-                        arg = (
-                            b if value < low else arg
-                        )  # a selection: branches would be mispredicted
+                        # a selection: branches would be mispredicted
+                        arg = b if value < low else arg
                         low = value if value < low else low
                     h[i, a] += low
                     back[i, a] = arg

@@ -92,7 +92,8 @@ def tabu_steps(
     values,
     cost,
 ):
-    """`steps` moves, each the best that is not tabu (or beats the best known); kicks after `patience` moves without gain.
+    """`steps` moves, each the best that is not tabu (or beats the best known); kicks after
+    `patience` moves without gain.
 
     Returns (energy, best, clock, last gain); x, best_x, tabu, cost and random are brought along.
     """

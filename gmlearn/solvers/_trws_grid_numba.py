@@ -1,25 +1,30 @@
 """Compiled TRW-S on 4-connected grids: all nodes of an anti-diagonal at once, one SIMD lane each.
 
-A node needs only its two neighbours of the anti-diagonal before, so that this order gives the same messages as the order row
-by row, and the lanes are full whatever the number of labels. Node (d, i) is the i-th lane of anti-diagonal d. The edge that
-ends at (d, i) is `straight` if it comes from (d - 1, i) and `slanted` if it comes from (d - 1, i - 1). Edges beyond the
-border have strength 0, and their messages stay 0: the kernel needs no test for them.
+A node needs only its two neighbours of the anti-diagonal before, so that this order gives the same
+messages as the order row by row, and the lanes are full whatever the number of labels. Node (d, i)
+is the i-th lane of anti-diagonal d. The edge that ends at (d, i) is `straight` if it comes from (d
+- 1, i) and `slanted` if it comes from (d - 1, i - 1). Edges beyond the border have strength 0, and
+their messages stay 0: the kernel needs no test for them.
 """
 
 import numpy as np
 from numba import njit
 
-#: NaN never appears in these kernels (inputs are finite), which is what lets the minima be vectorised; inf may.
+#: NaN never appears in these kernels (inputs are finite), which is what lets the minima be
+#: vectorised; inf may.
 FAST = {"nnan", "nsz"}
 #: nodes that are treated together; their messages stay in the first-level cache
 CHUNK = 64
-#: kinds of message beyond those of `PairwiseForm`: Potts edges of which some reward different labels
+#: kinds of message beyond those of `PairwiseForm`: Potts edges of which some reward different
+#: labels
 DENSE, POTTS, LINEAR, SIGNED_POTTS = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True)
 def lay_out(unary, lane_step, other_step, out):
-    """Costs (V, L) of nodes i * lane_step + j * other_step as out (D, L, lanes), anti-diagonal by anti-diagonal."""
+    """Costs (V, L) of nodes i * lane_step + j * other_step as out (D, L, lanes), anti-diagonal
+    by anti-diagonal.
+    """
     n_diagonals, size, lanes = out.shape
     for i in range(lanes):
         for j in range(n_diagonals - lanes + 1):
@@ -30,7 +35,9 @@ def lay_out(unary, lane_step, other_step, out):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def send_potts(s, message, begin, n, scale, floor):
-    """Replace `message` by the Potts message of the costs s - message, strength >= 0; `floor` is what was taken off."""
+    """Replace `message` by the Potts message of the costs s - message, strength >= 0; `floor` is
+    what was taken off.
+    """
     for a in range(len(s)):
         own, m = s[a], message[a, begin : begin + n]
         for i in range(n):
@@ -67,7 +74,9 @@ def send_signed_potts(s, message, begin, n, scale, floor, best, second):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def send_linear(s, message, begin, n, scale, cut, floor, at, cap):
-    """The same for truncated linear costs scale * min(|a - b|, cut): lower envelope in two sweeps."""
+    """The same for truncated linear costs scale * min(|a - b|, cut): lower envelope in two
+    sweeps.
+    """
     for a in range(len(s)):
         own, m = s[a], message[a, begin : begin + n]
         for i in range(n):
@@ -125,9 +134,10 @@ def pass_diagonals(
 ):
     """One pass over a grid with one shared table and a strength per edge. Returns the bound.
 
-    unary (D, L, lanes).   straight (D + 1, L, lanes), slanted (D + 1, L, lanes + 1) : messages of the edges that end at
-    (d, i), with strengths (D + 1, lanes), (D + 1, lanes + 1).   gamma (D, lanes) : 1 / the larger number of neighbours
-    before or after a node.   table : (label of the sender, label of the receiver).
+    unary (D, L, lanes).   straight, slanted (D + 1, L, lanes + 1) : messages of the edges that
+    end at (d, i), with strengths (D + 1, lanes + 1).   gamma (D,
+    lanes) : 1 / the larger number of neighbours before or after a node.   table : (label of the
+    sender, label of the receiver).
     """
     n_diagonals, size, lanes = unary.shape
     s, h = np.empty((size, CHUNK)), np.empty((size, CHUNK))
@@ -184,7 +194,9 @@ def pass_diagonals(
 
 @njit(cache=True, nogil=True)
 def decode_diagonals(unary, straight, slanted, scale_straight, scale_slanted, table, labels):
-    """Sequential decoding (lanes, width), to be run when messages point backwards (after a backward pass)."""
+    """Sequential decoding (lanes, width), to be run when messages point backwards (after a
+    backward pass).
+    """
     size, lanes = unary.shape[1], unary.shape[2]
     for i in range(lanes):
         for j in range(labels.shape[1]):
@@ -201,9 +213,43 @@ def decode_diagonals(unary, straight, slanted, scale_straight, scale_slanted, ta
             labels[i, j] = best
 
 
+@njit(cache=True, nogil=True)
+def improve_diagonals(unary, scale_straight, scale_slanted, table, labels):
+    """Two sweeps of ICM over labels (lanes, width), in place; the second one over the nodes next
+    to a change.
+    """
+    size, (lanes, width) = unary.shape[1], labels.shape
+    dirty = np.ones(labels.shape, np.bool_)
+    for _ in range(2):
+        for i in range(lanes):
+            for j in range(width):
+                if not dirty[i, j]:
+                    continue
+                # beyond the border the strength is 0, whatever the label
+                d, own = i + j, labels[i, j]
+                up, left = max(i - 1, 0), max(j - 1, 0)
+                down, right = min(i + 1, lanes - 1), min(j + 1, width - 1)
+                s0, s1 = scale_straight[d, i], scale_slanted[d, i]
+                s2, s3 = scale_straight[d + 1, i], scale_slanted[d + 1, i + 1]
+                t0, t1 = table[labels[i, left]], table[labels[up, j]]
+                t2, t3 = table[:, labels[i, right]], table[:, labels[down, j]]
+                best, low = own, np.inf
+                for a in range(size):
+                    cost = unary[d, a, i] + s0 * t0[a] + s1 * t1[a] + s2 * t2[a] + s3 * t3[a]
+                    if cost < low or (cost == low and a == own):
+                        best, low = a, cost
+                labels[i, j] = best
+                moved = best != own
+                dirty[i, j] = False
+                if moved:
+                    dirty[i, left] = dirty[i, right] = dirty[up, j] = dirty[down, j] = True
+
+
 @njit(cache=True, nogil=True, fastmath=FAST)
 def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, forward):
-    """`pass_diagonals` for two labels: costs (D, lanes) and messages are those of label 1 minus those of label 0."""
+    """`pass_diagonals` for two labels: costs (D, lanes) and messages are those of label 1 minus
+    those of label 0.
+    """
     n_diagonals, lanes = unary.shape
     s, total = np.empty(lanes), np.zeros(lanes)
     width = n_diagonals - lanes + 1
@@ -238,7 +284,10 @@ def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, 
 
 @njit(cache=True, nogil=True)
 def sweep_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, table_t):
-    """Forth and back in one call, which on small grids costs as much as a pass. Returns the bound."""
+    """Forth and back in one call, which on small grids costs as much as a pass.
+
+    Returns the bound.
+    """
     pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, True)
     return pass_binary(
         unary, straight, slanted, scale_straight, scale_slanted, gamma, table_t, False

@@ -1,7 +1,8 @@
 """Compiled TRW-S (Kolmogorov, PAMI 2006; the schedule of 2015) on general pairwise graphs.
 
-One message per edge is stored, in the direction of the last pass, so that the messages are a reparametrisation of the
-energy at any moment. A pass from node to node returns the bound: the sum of what normalisation takes off.
+One message per edge is stored, in the direction of the last pass, so that the messages are a
+reparametrisation of the energy at any moment. A pass from node to node returns the bound: the sum
+of what normalisation takes off.
 """
 
 import numpy as np
@@ -33,8 +34,10 @@ def pass_general(
 ):
     """One pass over all nodes in `order` (reversed if not `forward`). Returns the bound.
 
-    unary, ptr : costs (n_coords,) and their offsets.   adj_ptr, adj_edge : edges at each node.   rank : position of each node.
-    message, mptr : one message per edge, indexed by the labels of the end that is ahead before it is passed.
+    unary, ptr : costs (n_coords,) and their offsets.   adj_ptr, adj_edge : edges at each node.
+        rank : position of each node.
+    message, mptr : one message per edge, indexed by the labels of the end that is ahead before it
+        is passed.
     labels : sequential decoding, fixed as nodes are passed.
     """
     n = len(order)

@@ -1,4 +1,6 @@
-"""``solver="auto"``: the method that suits the structure, with the choice and its reason in the result."""
+"""``solver="auto"``: the method that suits the structure, with the choice and its reason in the
+result.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,33 @@ from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
+from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
-from gmlearn.solvers.exact import QUICK, ascend, finish, finish_near_the_bound, prune
-from gmlearn.solvers.neighbourhood import search_neighbourhoods
+from gmlearn.solvers.exact import QUICK, Effort, ascend, finish, finish_near_the_bound, prune
+from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tree import is_forest
 
-PATIENT = {"max_table": 2.0**24, "max_total": 2.0**30, "max_entries": 3.0e5}
-WIDE = {"max_table": PATIENT["max_table"], "max_total": PATIENT["max_total"]}
-#: seconds that the exact finish may take when no time limit is given
-QUICK_SECONDS = 3.0
-#: neighbourhoods that are then searched before it
-QUICK_TRIES = 100
+#: the exact finish under a time limit, and without one (some ten seconds at most)
+PATIENT = Effort(2.0**24, 2.0**30, 3.0e5)
+COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes)
+#: neighbourhoods that are searched without a time limit, and tabu moves times labels to choose from
+TRIES, MOVES = 100, 1e8
 
 
 class Auto(MapSolver):
     """Dispatch by structure.
 
-    Forests by dynamic programming; a solver that claims the model (binary submodular ones: max-flow, with the extra
-    `solvers`; a plugin's own); small induced width by elimination; everything else by dual ascent (TRW-S or SRMP, then BCFW),
-    tabu and large-neighbourhood search, pruning by reduced costs and an exact finish on what is left where that is small.
+    Forests by dynamic programming; a solver that claims the model (binary submodular ones:
+    max-flow, with the extra `solvers`; a plugin's own); small induced width by elimination;
+    everything else by dual ascent (TRW-S or SRMP, then BCFW), tabu and large-neighbourhood search,
+    pruning by reduced costs and an exact finish on what is left where that is small.
+
+    Without a time limit the work after the ascent is bounded by counts (moves, neighbourhoods,
+    table entries, nodes), never by a clock, so that every machine gives the same answer: a proved
+    optimum where some ten seconds of work give one, else the gap that is left. With ``gap=1e-4``
+    it ends as soon as that is reached, which on large models takes a small part of the time.
     """
 
     name = "auto"
@@ -44,50 +52,46 @@ class Auto(MapSolver):
                 return
         if self._eliminate(problem):
             return
-        # where elimination of the whole model is in reach, it needs the time more than the dual does
-        patient = (
-            problem.options.time_limit is not None and crf.n_vars <= 2000 and self._has_tables(crf)
-        )
+        tables = self._has_tables(crf)
+        # where elimination of the whole model is in reach, it needs the time more than the dual
+        # does
+        limited = problem.options.time_limit is not None
         in_reach = (
-            patient
-            and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, **WIDE) is not None
+            limited
+            and tables
+            and crf.n_vars <= 2000
+            and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, *PATIENT[:2])
+            is not None
         )
-        dual = ascend(problem, share=0.1 if in_reach else 0.4)
-        problem.notes.append("dual ascent, the model has cycles")
-        if problem.stop():
-            return
-        if self._has_tables(crf):
-            self._finish(problem, dual, in_reach)
+        try:
+            dual = ascend(problem, share=0.1 if in_reach else 0.4)
+            problem.notes.append("dual ascent, the model has cycles")
+        except NoSolverError as error:
+            dual = None
+            problem.notes.append(f"local search, no bound: {error}")
+        if tables and dual is not None and not problem.stop():
+            finish_near_the_bound(problem, dual)
+            if not problem.closed:
+                self._search(problem, dual, in_reach, limited)
+        elif not problem.closed:
+            search_by_energies(problem, np.inf if limited else TRIES / 3)
 
-    def _finish(self, problem: Problem, dual: Dual, in_reach: bool) -> None:
-        """An exact finish where the relaxation is nearly tight, else a search; without a time limit, a short one."""
-        unlimited = problem.options.time_limit is None
-        if unlimited:
-            problem.options.time_limit = problem.elapsed + QUICK_SECONDS
-        finish_near_the_bound(problem, dual, **QUICK)
-        if not problem.closed:
-            self._search(problem, dual, in_reach, unlimited)
-        if unlimited:
-            problem.options.time_limit = None
-
-    def _search(self, problem: Problem, dual: Dual, in_reach: bool, unlimited: bool) -> None:
-        """Look for better labellings, prune with them, solve what is left exactly if it is small, else look on."""
+    def _search(self, problem: Problem, dual: Dual, in_reach: bool, limited: bool) -> None:
+        """Look for better labellings, prune with them, solve what is left exactly if it is
+        small; under a time limit, look on.
+        """
         graph = FactorGraph.of(problem.crf, problem.w)
-        moves = int(min(1e6, 3e8 / max(1, len(graph.unary))))
-        tabu_search(problem, graph, moves, seconds=(0.05 if in_reach else 0.1) * problem.time_left)
-        tries = QUICK_TRIES if unlimited else np.inf
-        search_neighbourhoods(
-            problem,
-            graph,
-            np.isfinite(graph.unary),
-            (0.05 if in_reach else 0.2) * problem.time_left,
-            tries,
-        )
-        allowed = prune(problem, dual)
-        if allowed is None:
-            allowed = np.isfinite(graph.unary)
-        finish(problem, allowed, **(QUICK if unlimited else PATIENT))
-        if not (unlimited or problem.closed):
+        moves = int(min(1e6, (3.0 if limited else 1.0) * MOVES / max(1, len(graph.unary))))
+        with problem.budget(0.05 if in_reach else 0.1):
+            tabu_search(problem, graph, moves)
+        allowed = np.isfinite(graph.unary)
+        with problem.budget(0.05 if in_reach else 0.2):
+            tries = np.inf if limited else TRIES
+            search_neighbourhoods(problem, graph, allowed, problem.time_left, tries)
+        pruned = prune(problem, dual)
+        allowed = allowed if pruned is None else pruned
+        finish(problem, allowed, PATIENT if limited else COUNTED)
+        if limited and not problem.closed:
             search_neighbourhoods(problem, graph, allowed, problem.time_left)
 
     def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:
@@ -98,7 +102,9 @@ class Auto(MapSolver):
         return table_entries(crf) <= 5e6
 
     def _eliminate(self, problem: Problem) -> bool:
-        """Variable elimination at once, if it is about as cheap as a few rounds of anything else."""
+        """Variable elimination at once, if it is about as cheap as a few rounds of anything
+        else.
+        """
         crf = problem.crf
         if crf.n_vars > 2000 or not self._has_tables(crf):
             return False

@@ -1,4 +1,6 @@
-"""MAP by dual decomposition: the master drives slaves, labellings are decoded and polished on the way."""
+"""MAP by dual decomposition: the master drives slaves, labellings are decoded and polished on
+the way.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +13,30 @@ from gmlearn.decompositions import decompose
 from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual, Round, ascend_bcfw, ascend_subgradient, make_step_rule
 from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
-from gmlearn.solvers.polish import make_polisher
+from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.warm import SlaveCosts
 
 
 def drive(
     problem: Problem,
-    slaves: Slaves,
+    dual: Dual,
     rounds: Iterable[Round],
     max_iter: int,
     decode_every: int = 10,
-    polisher=None,
     stall: tuple[int, float] | None = None,
 ) -> None:
     """Run a master until the problem says stop, it ends by itself, or it stalls.
 
     Parameters
     ----------
-    decode_every : rounds between decodings. Labellings are polished at rounds 1, 2, 4, 8, ... and at the end.
-    stall : (window, fraction): stop when the bound rises by less than `fraction` of the gap within `window` rounds.
+    dual : what the rounds ascend; its multipliers are kept for the result.
+    decode_every : rounds between decodings. Labellings are polished at rounds 1, 2, 4, 8, ... and
+        at the end.
+    stall : (window, fraction): stop when the bound rises by less than `fraction` of the gap within
+        `window` rounds.
     """
-    polisher = polisher or make_polisher(problem)
+    slaves = dual.slaves
     recent: list[float] = []
     last = None
     for k, current in enumerate(rounds):
@@ -45,37 +50,52 @@ def drive(
                 "agreement of all slaves" if agreed else "slaves' majority",
             )
             for labels in proposals(slaves, current):
-                (polisher if polish else Problem.offer)(problem, labels, source)
+                (problem.polisher if polish else Problem.offer)(problem, labels, source)
             last = None if polish or agreed else current
         problem.log()
-        recent.append(
-            max(current.bound, recent[-1] if recent else -np.inf)
-        )  # its own: a better bound may be known before
+        # its own: a better bound may be known before
+        recent.append(max(current.bound, recent[-1] if recent else -np.inf))
         if problem.stop(max_iter):
             break
         full = stall is not None and len(recent) > stall[0]
-        left = max(problem.energy - recent[-1], 1e-12)
+        left = max(problem.energy - recent[-1], 0.0)
         if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * left:  # type: ignore[index]
             break
     if last is not None and not problem.closed:
         for labels in proposals(slaves, last):
-            polisher(problem, labels, "slaves' majority")
+            problem.polisher(problem, labels, "slaves' majority")
+    problem.costs = SlaveCosts.of(dual, problem.options.decomposition)
+
+
+def start(problem: Problem, slaves: Slaves) -> Dual:
+    """The dual to ascend, at the multipliers of an earlier result if there are any."""
+    dual = Dual(slaves, problem.w)
+    problem.kept.restore(dual)
+    return dual
 
 
 def proposals(slaves: Slaves, current: Round) -> list[np.ndarray]:
-    """Labellings (V,) read off what the method has averaged over rounds; off the round alone if it has not, or if slaves agree."""
+    """Labellings (V,) read off what the method has averaged over rounds; off the round alone if
+    it has not, or if slaves agree.
+    """
     alone = current.blend is None or current.disagreement == 0.0
     return slaves.proposals(current.results, current.mean if alone else current.blend)  # type: ignore[arg-type]
 
 
 def one_round_bound(problem: Problem) -> None:
-    """The bound of all slaves at zero multipliers."""
-    slaves = decompose(problem.crf, problem.options.decomposition)
+    """The bound of all slaves at zero multipliers; -inf with a note where a block has none."""
+    try:
+        slaves = decompose(problem.crf, problem.options.decomposition)
+    except NoSolverError as error:
+        problem.notes.append(f"no bound: {error}")
+        return
     problem.raise_bound(Dual(slaves, problem.w).round().bound)
 
 
 class DualSubgradient(MapSolver):
-    """Projected subgradient ascent of the dual, with a step rule by name: level (default), diminishing, constant, polyak."""
+    """Projected subgradient ascent of the dual, with a step rule by name: level (default),
+    diminishing, constant, polyak.
+    """
 
     name = "dual-subgradient"
     settings = ("step", "step_size", "target")
@@ -87,27 +107,31 @@ class DualSubgradient(MapSolver):
             options.get("step_size", None),
             options.get("target", None),
         )
-        slaves = decompose(problem.crf, options.decomposition)
-        drive(problem, slaves, ascend_subgradient(Dual(slaves, problem.w), rule), max_iter=1000)
+        dual = start(problem, decompose(problem.crf, options.decomposition))
+        drive(problem, dual, ascend_subgradient(dual, rule), max_iter=1000)
 
 
 class BCFW(MapSolver):
-    """Block-coordinate Frank-Wolfe on the proximal dual: the robust choice, also for frustrated and high-order models."""
+    """Block-coordinate Frank-Wolfe on the proximal dual: the robust choice, also for frustrated
+    and high-order models.
+    """
 
     name = "bcfw"
     settings = ("reach", "passes")
 
     def run(self, problem: Problem) -> None:
         options = problem.options
-        slaves = decompose(problem.crf, options.decomposition)
+        dual = start(problem, decompose(problem.crf, options.decomposition))
         reach = check_number("reach", options.get("reach", 1.0), low=0, strict=True)
         passes = check_number("passes", options.get("passes", 4), low=1, integer=True)
-        rounds = ascend_bcfw(Dual(slaves, problem.w), problem.w, reach=reach, passes=passes)
-        drive(problem, slaves, rounds, max_iter=400, decode_every=4)
+        rounds = ascend_bcfw(dual, reach=reach, passes=passes)
+        drive(problem, dual, rounds, max_iter=400, decode_every=4)
 
 
 class MPLP(MapSolver):
-    """Max-product linear programming: block-coordinate ascent by min-marginals; never lowers the bound, may stall."""
+    """Max-product linear programming: block-coordinate ascent by min-marginals; never lowers the
+    bound, may stall.
+    """
 
     name = "mplp"
 
@@ -116,10 +140,5 @@ class MPLP(MapSolver):
         slaves = with_variable_slaves(
             decompose(problem.crf, "per-clique" if name == "auto" else name, "min_marginals")
         )
-        drive(
-            problem,
-            slaves,
-            ascend_mplp(Dual(slaves, problem.w), problem.w),
-            max_iter=500,
-            stall=(20, 1e-7),
-        )
+        dual = start(problem, slaves)
+        drive(problem, dual, ascend_mplp(dual, problem.w), max_iter=500, stall=(20, 1e-7))

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
+from itertools import pairwise
 
 import numpy as np
 
 from gmlearn.model.factors import FactorGraph
+from gmlearn.slaves import elimination
+from gmlearn.slaves.elimination import Order, c_strides, join_tables
 from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 
-#: entries of the largest table, and of all tables together (one byte of back-pointer each), that are tried
+#: entries of the largest table, and of all tables together (one byte of back-pointer each), that
+#: are tried
 MAX_TABLE, MAX_TOTAL = 2.0**24, 2.0**31
-
-
-def neighbours(graph: FactorGraph, domain: np.ndarray) -> list[set[int]]:
-    """The primal graph on the variables with more than one state left."""
-    near: list[set[int]] = [set() for _ in range(graph.n_vars)]
-    for f in range(graph.n_factors):
-        scope = [
-            v for v in graph.scope[graph.indptr[f] : graph.indptr[f + 1]].tolist() if domain[v] > 1
-        ]
-        for v in scope:
-            near[v].update(scope)
-    for v, s in enumerate(near):
-        s.discard(v)
-    return near
 
 
 def elimination_order(
@@ -32,59 +21,19 @@ def elimination_order(
     domain: np.ndarray,
     max_table: float = MAX_TABLE,
     max_total: float = MAX_TOTAL,
-) -> tuple[list[int], float] | None:
-    """The better of a greedy order and the order of the variables, with its table entries; None if both pass a limit.
-
-    The order of the variables is the classical frontier on grids, where the greedy one can be far worse.
+) -> Order | None:
+    """A good order for the variables of a model with `domain` (V,) labels left; None if its tables
+    pass a limit.
     """
-    near = neighbours(graph, domain)
-    found = [
-        o
-        for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False))
-        if o is not None
-    ]
-    return min(found, key=lambda o: o[1]) if found else None
-
-
-def _simulate(
-    near: list[set[int]], domain: np.ndarray, max_table: float, max_total: float, greedy: bool
-) -> tuple[list[int], float] | None:
-    """Eliminate on the graph alone: smallest resulting table first, or in the order of the variables."""
-    near = [set(s) for s in near]
-    log = np.log(domain.astype(float)).tolist()
-
-    def weight(v: int) -> float:
-        return log[v] + sum(log[u] for u in near[v])
-
-    heap = [(weight(v) if greedy else float(v), v) for v in range(len(near))]
-    heapq.heapify(heap)
-    current = {v: w for w, v in heap}
-    done: set[int] = set()
-    order, total = [], 0.0
-    while heap:
-        w, v = heapq.heappop(heap)
-        if v in done or w != current[v]:
-            continue
-        size = float(np.exp(weight(v)))
-        total += size
-        if size > max_table * 1.000001 or total > max_total:
-            return None
-        done.add(v)
-        order.append(v)
-        scope = near[v]
-        for u in scope:
-            near[u] |= scope
-            near[u] -= {u, v}
-        if greedy:
-            for u in scope:
-                current[u] = weight(u)
-                heapq.heappush(heap, (current[u], u))
-        near[v] = set()
-    return order, total
+    scope, ptr = graph.scope.tolist(), graph.indptr.tolist()
+    scopes = (scope[a:b] for a, b in pairwise(ptr))
+    return elimination.elimination_order(scopes, domain, max_table, max_total)
 
 
 class BackPointers:
-    """The best label of an eliminated variable for each state of its neighbours; one bit each for binary variables."""
+    """The best label of an eliminated variable for each state of its neighbours; one bit each
+    for binary variables.
+    """
 
     def __init__(self, scope: list[int], best: np.ndarray, n_labels: int):
         self.scope, self.shape, self.packed = scope, best.shape, n_labels == 2
@@ -106,7 +55,8 @@ class BackPointers:
 
 
 class Elimination:
-    """Eliminate variables in order, keeping only back-pointers; then read the optimum off backwards.
+    """Eliminate variables in order, keeping only back-pointers; then read the optimum off
+    backwards.
 
     Parameters
     ----------
@@ -124,30 +74,50 @@ class Elimination:
             self.buckets[self.rank[v]].append(([v], costs))
         for f in range(graph.n_factors):
             scope = graph.scope[graph.indptr[f] : graph.indptr[f + 1]].tolist()
-            self._add(scope, graph.table(f)[np.ix_(*[allowed[v] for v in scope])])
+            table = graph.table(f)
+            if any(len(allowed[v]) < n for v, n in zip(scope, table.shape)):
+                table = table[np.ix_(*[allowed[v] for v in scope])]
+            self._add(scope, table)
 
     def _add(self, scope: list[int], table: np.ndarray) -> None:
-        """File a table under the first of its variables to be eliminated; single-state variables drop out."""
+        """File a table under the first of its variables to be eliminated; single-state variables
+        drop out.
+        """
         keep = [i for i, n in enumerate(table.shape) if n > 1]
         if not keep and scope:
             self.constant += float(table.ravel()[0])
             return
         scope = [scope[i] for i in keep]
+        first = min(scope, key=lambda u: self.rank[u])
         table = table.reshape([table.shape[i] for i in keep])
-        by_rank = sorted(range(len(scope)), key=lambda i: self.rank[scope[i]])
-        table, scope = table.transpose(by_rank), [scope[i] for i in by_rank]
-        self.buckets[self.rank[scope[0]]].append((scope, table))
+        self.buckets[self.rank[first]].append((scope, table))
 
-    def _joined(self, scope: list[int], tables: list[tuple[list[int], np.ndarray]]) -> np.ndarray:
-        """The sum of tables over `scope`; small ones first, so that few additions have full size."""
-        axis = {u: i for i, u in enumerate(scope)}
-        total: np.ndarray = np.zeros((1,) * len(scope))
-        for s, table in sorted(tables, key=lambda item: item[1].size):
-            shape = [1] * len(scope)
-            for u, n in zip(s, table.shape):
-                shape[axis[u]] = n
-            total = total + table.reshape(shape)  # scopes are sorted by rank, so axes are in order
-        return np.broadcast_to(total, [len(self.allowed[u]) for u in scope])
+    def _eliminate(
+        self, v: int, scope: list[int], tables: list[tuple[list[int], np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Minimum and best label of v for each state of `scope`, of the sum of tables."""
+        from gmlearn.slaves._elimination_numba import eliminate
+
+        shape = [len(self.allowed[u]) for u in (*scope, v)]
+        steps = [dict(zip(s, c_strides(table.shape))) for s, table in tables]
+        outer, stride, offset = join_tables([*scope, v], shape, steps)
+        sizes = np.array([table.size for _, table in tables])
+        message, best = np.empty(shape[:-1]), np.empty(shape[:-1], np.int32)
+        eliminate(
+            np.concatenate([table.ravel() for _, table in tables]),
+            np.cumsum(sizes) - sizes,
+            offset,
+            stride,
+            np.array(shape[:outer], np.int64),
+            shape[-1],
+            0.0,
+            message.reshape(-1),
+            best.reshape(-1),
+            np.empty(outer, np.int64),
+            np.empty(len(tables), np.int64),
+            np.empty(len(offset) // len(tables)),
+        )
+        return message, best
 
     def run(self, problem: Problem | None = None) -> tuple[np.ndarray, float] | None:
         """(labels, minimum), or None when the problem's time is over."""
@@ -155,13 +125,13 @@ class Elimination:
         for k, v in enumerate(self.order):
             if problem is not None and problem.time_left <= 0:
                 return None
-            scope = sorted({u for s, _ in self.buckets[k] for u in s}, key=lambda u: self.rank[u])
-            total = self._joined(scope, self.buckets[k])
+            names = {u for s, _ in self.buckets[k] for u in s} - {v}
+            scope = sorted(names, key=lambda u: self.rank[u])
+            message, best = self._eliminate(v, scope, self.buckets[k])
             self.buckets[k] = []
-            message, best = _minimum(total)
-            back.append(BackPointers(scope[1:], best, len(self.allowed[v])))
-            if scope[1:]:
-                self._add(scope[1:], message)
+            back.append(BackPointers(scope, best, len(self.allowed[v])))
+            if scope:
+                self._add(scope, message)
             else:
                 self.constant += float(message)
         labels = np.zeros(len(self.order), np.int64)
@@ -173,25 +143,15 @@ class Elimination:
         return labels, self.constant
 
 
-def _minimum(total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimum over the first axis and where it is; by comparisons where there are few labels, which is far faster."""
-    if len(total) > 8:
-        best = total.argmin(axis=0)
-        return np.take_along_axis(total, best[None], axis=0)[0], best
-    message, best = total[0], np.zeros(total.shape[1:], np.uint8)
-    for a in range(1, len(total)):
-        best[total[a] < message] = a
-        message = np.minimum(message, total[a])
-    return message, best
-
-
 def all_labels(graph: FactorGraph) -> list[np.ndarray]:
     """Every label of every variable."""
     return [np.arange(n) for n in graph.n_states.tolist()]
 
 
 class VariableElimination(MapSolver):
-    """Exact by eliminating one variable after the other; cost exponential in the induced width only."""
+    """Exact by eliminating one variable after the other; cost exponential in the induced width
+    only.
+    """
 
     name = "elimination"
 
@@ -223,13 +183,16 @@ class VariableElimination(MapSolver):
 
 
 class BruteForce(MapSolver):
-    """Every labelling, one after the other: the specification of all other solvers. At most `limit` labellings."""
+    """Every labelling, one after the other: the specification of all other solvers. At most
+    `limit` labellings.
+    """
 
     name = "brute-force"
     limit = 2_000_000
 
     def refuses(self, crf) -> str | None:
-        n = float(np.prod(crf.n_states.astype(float)))
+        with np.errstate(over="ignore"):
+            n = float(np.prod(crf.n_states.astype(float)))
         return None if n <= self.limit else f"{n:.3g} labellings > {self.limit}"
 
     def run(self, problem: Problem) -> None:

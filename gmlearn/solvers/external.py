@@ -5,6 +5,7 @@ Whatever they answer is evaluated by our own model, and nothing but a proof rais
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Mapping
 
@@ -14,11 +15,13 @@ from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import EdgeCosts
+from gmlearn.solvers.dual import one_round_bound
 from gmlearn.solvers.polish import unary_labels
 from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 from gmlearn.solvers.trws import make_messages, trws_refuses
 
 
+@functools.cache
 def _missing(module: str, package: str) -> str | None:
     if importlib.util.find_spec(module) is not None:
         return None
@@ -26,7 +29,9 @@ def _missing(module: str, package: str) -> str | None:
 
 
 def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (E, 2) and their costs (4, E) of the labels (0, 0), (0, 1), (1, 0), (1, 1) of a binary pairwise model."""
+    """Edges (E, 2) and their costs (4, E) of the labels (0, 0), (0, 1), (1, 0), (1, 1) of a
+    binary pairwise model.
+    """
     blocks = crf.clique_blocks
     if not blocks:
         return np.zeros((0, 2), np.int64), np.zeros((4, 0))
@@ -47,8 +52,9 @@ def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.
 
 
 def is_submodular(costs: np.ndarray) -> bool:
-    """Do costs (4, E) favour equal labels, so that max-flow minimises them?"""
-    return bool((costs[0] + costs[3] <= costs[1] + costs[2] + 1e-12).all())
+    """Do costs (4, E) favour equal labels (up to rounding), so that max-flow minimises them?"""
+    excess = costs[0] + costs[3] - costs[1] - costs[2]
+    return bool((excess <= 1e-15 * np.abs(costs).sum(axis=0)).all())
 
 
 #: sums of larger costs may overflow, and max-flow with an infinite capacity never ends
@@ -56,7 +62,9 @@ HUGE = 1e100
 
 
 def graph_cut(edges: np.ndarray, costs: np.ndarray, unary: np.ndarray) -> np.ndarray:
-    """Minimiser (V,) of a submodular binary energy: unary (V, 2), edge costs (4, E), by max-flow."""
+    """Minimiser (V,) of a submodular binary energy: unary (V, 2), edge costs (4, E), by
+    max-flow.
+    """
     import maxflow
 
     n = len(unary)
@@ -64,7 +72,8 @@ def graph_cut(edges: np.ndarray, costs: np.ndarray, unary: np.ndarray) -> np.nda
     nodes = graph.add_nodes(n)
     one = unary[:, 1] - unary[:, 0]
     if len(edges):
-        # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C, D]]
+        # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C,
+        # D]]
         first, second = edges[:, 0], edges[:, 1]
         one += np.bincount(first, costs[2] - costs[0], n) + np.bincount(
             second, costs[3] - costs[2], n
@@ -120,7 +129,9 @@ class MaxFlow(MapSolver):
 
 
 class AlphaExpansion(MapSolver):
-    """Alpha-expansion moves by max-flow for metric pairwise models; the bound comes from a few sweeps of TRW-S."""
+    """Alpha-expansion moves by max-flow for metric pairwise models; the bound comes from a few
+    sweeps of TRW-S.
+    """
 
     name = "alpha-expansion"
 
@@ -187,7 +198,8 @@ class AlphaExpansion(MapSolver):
                 edge_cost(alpha, alpha),
             ]
         )
-        # where the costs are no metric the move is truncated; the energy check below keeps it a descent
+        # where the costs are no metric the move is truncated; the energy check below keeps it a
+        # descent
         costs[0] = np.minimum(costs[0], costs[1] + costs[2] - costs[3])
         n = len(x)
         move = graph_cut(edges, costs, np.stack([unary[np.arange(n), x], unary[:, label]], axis=1))
@@ -196,7 +208,9 @@ class AlphaExpansion(MapSolver):
 
 
 class Toulbar2(MapSolver):
-    """Exact search by pytoulbar2; its answer is re-evaluated, and only a finished search counts as a proof."""
+    """Exact search by pytoulbar2; its answer is re-evaluated, and only a finished search counts
+    as a proof.
+    """
 
     name = "toulbar2"
 
@@ -210,38 +224,40 @@ class Toulbar2(MapSolver):
         tables = [graph.unary[graph.offsets[v] : graph.offsets[v + 1]] for v in range(graph.n_vars)]
         tables += [graph.table(f).ravel() for f in range(graph.n_factors)]
         scopes = [[v] for v in range(graph.n_vars)] + np.split(graph.scope, graph.indptr[1:-1])
-        top = 1.0 + sum(
-            float(np.ptp(t[np.isfinite(t)])) if np.isfinite(t).any() else 0.0 for t in tables
-        )
-        digits = int(
-            np.clip(np.floor(16.0 - np.log10(top)), 0, 12)
-        )  # costs are kept as 64-bit integers
+        # costs are kept as 64-bit integers: in units of their scale, with as many digits as fit
+        unit = problem.scale or 1.0
+        tables = [t / unit for t in tables]
+        top = 1.0 + sum(np.ptp(t[np.isfinite(t)]) for t in tables if np.isfinite(t).any())
+        digits = int(np.clip(np.floor(16.0 - np.log10(top)), 0, 12))
         network = pytoulbar2.CFN(top, resolution=digits, seed=problem.options.seed + 1)
         for v, n in enumerate(graph.n_states.tolist()):
             network.AddVariable(f"x{v}", range(n))
         shift = sum(self._add(network, list(s), t, top) for s, t in zip(scopes, tables))
-        # its timer outlives the call, so that it is always set anew
-        limit = int(max(1, problem.time_left)) if problem.time_left < np.inf else 10**7
+        # in whole seconds; its timer outlives the call, so that it is always set anew
+        limit = int(min(problem.time_left, 1e7))
+        if limit < 1:
+            problem.offer(unary_labels(problem), "unary optimum")
+            one_round_bound(problem)
+            return
         before = problem.elapsed
         answer = network.Solve(timeLimit=limit)
         problem.iterations = 1
-        finished = (
-            problem.elapsed - before < 0.9 * limit
-        )  # it answers whether proved or not; only its timer stops it early
+        # it answers whether proved or not; only its timer stops it early
+        finished = problem.elapsed - before < 0.9 * limit
         if answer is not None:
             problem.offer(np.array(answer[0], np.int64), "toulbar2")
-        if finished:
-            problem.raise_bound(
-                problem.energy
-            )  # a proof up to the resolution of its costs; inf if it found nothing
-            return
-        # every table is rounded to the resolution, so its bound holds up to half a unit for each
-        problem.raise_bound(
-            problem.crf.constant + shift + network.GetDDualBound() - len(tables) * 10.0**-digits
-        )
+        # a table that is not a multiple of the resolution is rounded to it
+        steps = [t[np.isfinite(t)] * 10.0**digits for t in tables]
+        rounding = sum(bool((t != np.rint(t)).any()) for t in steps) * 10.0**-digits
+        low = (problem.energy - problem.crf.constant) / unit  # a proof; inf if it found nothing
+        if not finished:
+            low = shift + network.GetDDualBound()
+        problem.raise_bound(problem.crf.constant + unit * (low - rounding))
 
     def _add(self, network, scope: list[int], table: np.ndarray, top: float) -> float:
-        """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities); returns the shift."""
+        """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities);
+        returns the shift.
+        """
         low = float(table[np.isfinite(table)].min(initial=np.inf))
         low = 0.0 if not np.isfinite(low) else low
         network.AddFunction(

@@ -1,4 +1,6 @@
-"""The local-polytope relaxation as a linear program (HiGHS), and the integer program on what pruning leaves of it."""
+"""The local-polytope relaxation as a linear program (HiGHS), and the integer program on what
+pruning leaves of it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gmlearn._utils.threads import in_thread
 from gmlearn.decompositions.base import Slaves, clique_groups, with_free_variables
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, blocks_by_size, table_entries
-from gmlearn.solvers.polish import make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 
 #: table entries beyond which a linear program is refused
@@ -19,10 +21,12 @@ MAX_ENTRIES = 5_000_000
 
 @dataclass(frozen=True)
 class LocalPolytope:
-    """min c.mu over marginals mu: one variable per allowed label and per allowed joint state of each clique.
+    """min c.mu over marginals mu: one variable per allowed label and per allowed joint state of
+    each clique.
 
-    cost (n,).   rows, columns, entries, right : equality constraints.   label : int (n_coords,), the column of each label
-    or -1.   constraint : int, the row that ties each (clique member, label) to the label, -1 if absent.
+    cost (n,).   rows, columns, entries, right : equality constraints.   label : int (n_coords,),
+    the column of each label or -1.   constraint : int, the row that ties each (clique member,
+    label) to the label, -1 if absent.
     first_joint : int (F + 1,), the first column of each clique.   allowed : bool (n_coords,).
     """
 
@@ -104,7 +108,9 @@ class LocalPolytope:
         )
 
 
-def labels_from_marginals(crf: CRF, polytope: LocalPolytope, mu: np.ndarray) -> np.ndarray:
+def labels_from_marginals(
+    crf: CRF | FactorGraph, polytope: LocalPolytope, mu: np.ndarray
+) -> np.ndarray:
     """The label of largest marginal of each variable."""
     value = np.where(polytope.label >= 0, mu[np.maximum(polytope.label, 0)], -1.0)
     top = np.repeat(np.maximum.reduceat(value, crf.offsets[:-1]), crf.n_states)
@@ -118,7 +124,10 @@ def allowed_labels(graph: FactorGraph) -> np.ndarray:
 
 
 class LinearProgram(MapSolver):
-    """The local-polytope LP by HiGHS. Its dual solution is turned into multipliers, so that the bound is our own."""
+    """The local-polytope LP by HiGHS.
+
+    Its dual solution is turned into multipliers, so that the bound is our own.
+    """
 
     name = "lp"
 
@@ -131,43 +140,57 @@ class LinearProgram(MapSolver):
 
         graph = FactorGraph.of(problem.crf, problem.w)
         polytope = LocalPolytope.of(graph, allowed_labels(graph))
+        if len(polytope.cost) == 0:  # every label is forbidden
+            problem.raise_bound(np.inf)
+            return
         options = (
             {} if problem.time_left == np.inf else {"time_limit": max(problem.time_left, 0.01)}
         )
-        answer = linprog(
-            polytope.cost,
-            A_eq=polytope.matrix(),
-            b_eq=polytope.right,
-            bounds=(0, None),
-            method="highs",
-            options=options,
+        unit = problem.scale or 1.0  # HiGHS's tolerances are absolute
+        answer = in_thread(
+            lambda: linprog(
+                polytope.cost / unit,
+                A_eq=polytope.matrix(),
+                b_eq=polytope.right,
+                bounds=(0, None),
+                method="highs",
+                options=options,
+            ),
+            problem.time_left,
         )
         problem.iterations = 1
+        if answer is None:  # out of time
+            self._certify(problem, polytope, None)
+            return
         if answer.status == 2:
             problem.raise_bound(np.inf)
             return
         if answer.x is not None:
-            make_polisher(problem)(
+            problem.polisher(
                 problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding"
             )
-        self._certify(problem, polytope, answer)
+        marginals = None if answer.x is None else unit * answer.eqlin.marginals
+        self._certify(problem, polytope, marginals)
 
-    def _certify(self, problem: Problem, polytope: LocalPolytope, answer) -> None:
-        """Evaluate the dual at HiGHS's multipliers: a bound that does not rest on the LP solver's tolerances."""
+    def _certify(
+        self, problem: Problem, polytope: LocalPolytope, marginals: np.ndarray | None
+    ) -> None:
+        """Evaluate the dual at HiGHS's multipliers: a bound that does not rest on the LP
+        solver's tolerances.
+        """
         crf = problem.crf
         slaves = Slaves(
             crf, with_free_variables(crf, clique_groups(crf, blocks_by_size(crf), None))
         )
         dual = Dual(slaves, problem.w)
         problem.raise_bound(dual.round().bound)
-        if answer.x is None:
+        if marginals is None:
             return
         theta = np.zeros(len(dual.coords))
-        rows = (
-            polytope.constraint
-        )  # in the order of the cliques' dual variables; free variables come after them
+        # in the order of the cliques' dual variables; free variables come after them
+        rows = polytope.constraint
         # row sum(mu_c) - mu_v(l) = 0 with multiplier y: the clique pays -y and the variable +y
-        theta[: len(rows)] = np.where(rows >= 0, -answer.eqlin.marginals[np.maximum(rows, 0)], 0.0)
+        theta[: len(rows)] = np.where(rows >= 0, -marginals[np.maximum(rows, 0)], 0.0)
         missing = slaves.unary(problem.w) - np.bincount(dual.coords, theta, slaves.n_coords)
         share = missing / np.maximum(slaves.count, 1.0)
         problem.raise_bound(dual.round(theta=theta + share[dual.coords]).bound)

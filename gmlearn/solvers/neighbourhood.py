@@ -1,4 +1,6 @@
-"""Large-neighbourhood search: a connected set of variables at a time is re-optimised exactly, by elimination, all others fixed."""
+"""Large-neighbourhood search: a connected set of variables at a time is re-optimised exactly, by
+elimination, all others fixed.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,22 @@ import numpy as np
 
 from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.elimination import Elimination, elimination_order
+from gmlearn.solvers.polish import unary_labels
 from gmlearn.solvers.problem import Problem
 
-#: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all tables may have four times that
+#: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all
+#: tables may have four times that
 FIRST_TABLE, LAST_TABLE = 2.0**16, 2.0**22
+#: moves and cliques that a neighbourhood without tables may take, on average
+TRY = 3000.0
 
 
 def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> FactorGraph:
-    """The cliques that touch `region` (ascending), as functions of its variables alone, the others fixed at x.
+    """The cliques that touch `region` (ascending), as functions of its variables alone, the others
+    fixed at x.
 
-    Fixed labels only move where a clique's table starts, so that no table is copied. Variables are numbered within the region.
+    Fixed labels only move where a clique's table starts, so that no table is copied. Variables are
+    numbered within the region.
     """
     place = np.full(graph.n_vars, -1)
     place[region] = np.arange(len(region))
@@ -83,7 +91,9 @@ class Neighbourhoods:
         return np.intersect1d(found, self.free, assume_unique=True)
 
     def draw(self, size: int) -> np.ndarray:
-        """About `size` free variables around a random one, nearest first, neighbours in random order."""
+        """About `size` free variables around a random one, nearest first, neighbours in random
+        order.
+        """
         first = int(self.rng.choice(self.free))
         chosen, queue = {first}, [first]
         while queue and len(chosen) < size:
@@ -102,7 +112,8 @@ class Neighbourhoods:
         )
         if found is None:
             return None
-        best, cost = Elimination(part, labels, found[0]).run()  # type: ignore[misc]  # without a clock it always answers
+        # without a clock it always answers
+        best, cost = Elimination(part, labels, found[0]).run()  # type: ignore[misc]
         better = x.copy()
         if np.isfinite(cost):
             better[region] = best
@@ -112,10 +123,12 @@ class Neighbourhoods:
 def search_neighbourhoods(
     problem: Problem, graph: FactorGraph, allowed: np.ndarray, seconds: float, tries: float = np.inf
 ) -> int:
-    """Improve the incumbent for `seconds` or by `tries` neighbourhoods; returns how many were tried.
+    """Improve the incumbent for `seconds` or by `tries` neighbourhoods; returns how many were
+    tried.
 
-    Neighbourhoods grow while elimination can do them within a limit and shrink when it cannot; the limit is doubled whenever
-    as many of them as there are variables (at most 100) have brought nothing.
+    Neighbourhoods grow while elimination can do them within a limit and shrink when it cannot; the
+    limit is doubled whenever as many of them as there are variables (at most 100) have brought
+    nothing.
     """
     regions = Neighbourhoods(graph, allowed, problem.options.seed)
     if len(regions.free) == 0 or problem.labels is None:
@@ -136,3 +149,27 @@ def search_neighbourhoods(
         if idle >= min(graph.n_vars, 100):
             idle, limit = 0, min(2.0 * limit, LAST_TABLE)
     return tried
+
+
+def search_by_energies(problem: Problem, tries: float) -> None:
+    """The same where blocks have no tables: the labels of a neighbourhood are shuffled, local
+    search goes on from there, and what is better is kept. At most TRY moves a try, on average.
+    """
+    polisher, costs = problem.polisher, problem.polisher.costs
+    if not costs.rest:
+        return
+    if problem.labels is None:
+        polisher(problem, unary_labels(problem), "unary optimum")
+    rng, n = np.random.default_rng(problem.options.seed), problem.crf.n_vars
+    x, last = np.array(problem.labels, np.int64), costs.spent + TRY * tries
+    while tries > 0 and costs.spent < last and problem.time_left > 0 and not problem.closed:
+        tries -= 1
+        size, region = int(rng.integers(2, n + 1)), rng.integers(0, n, 1)
+        while len(region) < size and len(near := np.flatnonzero(costs.near(region))) > len(region):
+            region = near
+        region = rng.permutation(region)[:size]
+        y = x.copy()
+        y[region] = polisher.shaken(x, region, rng)
+        y = polisher.descend(y, lambda: problem.time_left <= 0, costs.near(region))
+        if problem.offer(y, "large neighbourhoods"):
+            x = y

@@ -1,68 +1,205 @@
-"""Local search that improves a labelling: ICM and chain-ICM, as solvers and as the last step of the others."""
+"""Local search that improves a labelling: single variables, chains, exchanges of two labels, whole
+cliques, and the fusion of two labellings.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from gmlearn.decompositions.base import is_edge_block
 from gmlearn.decompositions.builtin import assign_chains
 from gmlearn.model.crf import CRF
-from gmlearn.model.factors import FactorGraph
+from gmlearn.potentials.base import Block
+from gmlearn.slaves import CliqueGroup
+from gmlearn.slaves.choose import NoSolverError, choose_solver
+from gmlearn.solvers.moves import MoveCosts, Moves
 from gmlearn.solvers.problem import MapSolver, Problem
 
 #: table entries that chain-ICM reads between two looks at the clock (some tens of milliseconds)
 PART = 2.0e7
+#: moves of single variables that are tried at once where there are no tables
+BATCH = 2000
 
 
 class Polisher:
-    """Improves labellings of one model by ICM, and by chain-ICM where there are edges."""
+    """Improves labellings of one model, whatever its blocks are.
+
+    Where all cliques have tables: chain-ICM and ICM, compiled. Else moves of single variables by
+    the energies of the changed cliques. Where constraints are hard: repair, exchanges of two
+    labels, and the slaves' proposals for whole cliques.
+    """
 
     def __init__(self, problem: Problem):
         from gmlearn.solvers._icm_numba import neighbours
 
-        self.graph = g = FactorGraph.of(problem.crf, problem.w)
+        self.crf, self.w = problem.crf, problem.w
+        self.costs = MoveCosts(problem)
+        self.graph = g = self.costs.graph
         around = neighbours(g.adjacency[1], g.owner, g.indptr, g.scope, g.stride)
         self._arrays = (
-            g.offsets,
-            g.unary,
-            *g.adjacency,
-            *around,
-            g.indptr,
-            g.scope,
-            g.stride,
-            g.start,
-            g.scale,
-            g.values,
+            *(g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride),
+            *(g.start, g.scale, g.values),
         )
         self._chains: tuple[np.ndarray, ...] | None = None
+        self._groups: dict[int, tuple[CliqueGroup, Any] | None] = {}
 
     def icm(
         self,
         x: np.ndarray,
         sweeps: int = 100,
-        deadline=lambda: False,
+        deadline: Callable[[], bool] = lambda: False,
         dirty: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Sweeps of single-variable moves until nothing changes; `dirty` (V,) are the variables that may move at first."""
+        """Sweeps of single-variable moves until nothing changes; `dirty` (V,) are the variables
+        that may move at first.
+        """
         from gmlearn.solvers._icm_numba import icm_sweep
 
-        x, dirty = (
-            np.array(x, np.int64),
-            np.ones(self.graph.n_vars, bool) if dirty is None else dirty,
-        )
+        x = np.array(x, np.int64)
+        if self.costs.rest:
+            return self._icm_by_energies(x, sweeps, deadline, dirty)
+        dirty = np.ones(self.graph.n_vars, bool) if dirty is None else dirty
         for _ in range(sweeps):
             if icm_sweep(dirty, x, *self._arrays) == 0 or deadline():
                 break
         return x
+
+    def _icm_by_energies(
+        self, x: np.ndarray, sweeps: int, deadline: Callable[[], bool], dirty: np.ndarray | None
+    ) -> np.ndarray:
+        every, colour, apart = self.costs.order
+        for _ in range(sweeps):
+            order, before = every if dirty is None else every[dirty[every]], x.copy()
+            work = np.cumsum(self.crf.n_states[order]) // BATCH
+            cuts = np.flatnonzero((np.diff(work) > 0) | (np.diff(colour[order]) > 0)) + 1
+            for variables in np.split(order, cuts):
+                while not deadline() and self.apply(self.costs.singles(variables, x), x, apart)[1]:
+                    continue
+            if deadline() or np.array_equal(x, before):
+                break
+            dirty = self.costs.near(np.flatnonzero(x != before))
+        return x
+
+    def apply(self, moves: Moves, x: np.ndarray, apart: bool = False) -> tuple[int, int]:
+        """Make the moves that lower the energy, in place; returns how many, and how many not.
+
+        Of those that touch a variable the best is kept; together they must do no worse than the
+        best alone, else only the better half of them is made, and so on. apart : do no two
+        variables share a clique, so that this need not be checked?
+        """
+        change = self.costs.changes(moves, x)
+        good = np.flatnonzero(change < -self.costs.tol)
+        if len(good) == 0:
+            return 0, 0
+        good = good[np.argsort(change[good], kind="stable")]
+        chosen = moves.take(good)
+        owner = np.repeat(np.arange(len(good)), np.diff(chosen.ptr))
+        first = np.full(len(x), len(good))
+        np.minimum.at(first, chosen.variable, owner)
+        late = np.bincount(owner, owner != first[chosen.variable], len(good)) > 0
+        chosen, least = chosen.take(np.flatnonzero(~late)), change[good[0]]
+        n = len(chosen)
+        while not apart and len(chosen) > 1 and self.costs.changes(chosen.at_once(), x)[0] > least:
+            chosen = chosen.take(np.arange(len(chosen) // 2))
+        x[chosen.variable] = chosen.label
+        return len(chosen), n - len(chosen)
+
+    def exchange(self, x: np.ndarray, deadline: Callable[[], bool] = lambda: False) -> np.ndarray:
+        """Exchange the labels of two variables, or take a slave's proposal for a whole clique,
+        while that helps. For cliques with hard constraints, where no single move is possible.
+        """
+        x = np.array(x, np.int64)
+        while not deadline() and (
+            self.apply(self.costs.swaps(x), x)[0]
+            or any(self.apply(m, x)[0] for m in self.proposals(x))
+        ):
+            continue
+        return x
+
+    def proposals(self, x: np.ndarray) -> Iterator[Moves]:
+        """New labels of all members of each hard clique without tables, as its slave proposes
+        them: every other clique counts as if only one variable moved.
+        """
+        everyone = self.costs.singles(np.arange(len(x)), x)
+        costs = np.zeros(self.crf.n_coords)
+        for block in [p.block for p in self.costs.rest if p.hard]:
+            change = self.costs.changes(everyone, x, without=block)
+            broken = change > 0.5 * self.costs.broken
+            change[broken] = 2.0 * np.abs(change[~broken]).sum() + self.costs.tol
+            costs[self.crf.offsets[everyone.variable] + everyone.label] = change
+            labels = self._propose(block, costs)
+            if labels is not None:
+                yield Moves(block.indptr, block.members, labels)
+
+    def _propose(self, block: Block, costs: np.ndarray) -> np.ndarray | None:
+        """Member labels (S,) of a block that its slaves propose for label costs (n_coords,); None
+        if it has no slaves.
+        """
+        if id(block) not in self._groups:
+            try:
+                group = CliqueGroup(block, choose_solver(block), self.crf.offsets)
+                self._groups[id(block)] = group, group.prepare(self.w)
+            except NoSolverError:
+                self._groups[id(block)] = None
+        found = self._groups[id(block)]
+        return None if found is None else found[0].propose(costs[found[0].coords], found[1])
+
+    def repair(self, x: np.ndarray) -> np.ndarray:
+        """Labels near x that break fewer hard cliques: what a block's own `repair` makes of its
+        broken ones, or what its slave proposes where every changed label costs much.
+        """
+        x = np.array(x, np.int64)
+        for block in [b for b in self.crf.clique_blocks if b.arity > 2]:
+            bad = np.flatnonzero(np.isposinf(block.energy(block.gather(x), self.w)))
+            if len(bad) == 0:
+                continue
+            costs = np.where(np.isfinite(self.graph.unary), self.costs.broken, np.inf)
+            costs[self.crf.offsets[:-1] + x] -= self.costs.broken
+            labels = block.repair(block.gather(x), self.w)
+            labels = self._propose(block, costs) if labels is None else labels.ravel()
+            if labels is not None:
+                part = Moves(block.indptr, block.members, labels).take(bad)
+                x[part.variable] = part.label
+        return x
+
+    def shaken(self, x: np.ndarray, region: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """New labels of a region: its own in another order where constraints are hard, so that
+        those on the labels' numbers stay kept; else any.
+        """
+        states = self.crf.n_states[region]
+        labels = rng.permutation(x[region]) if len(self.costs.pairs) else rng.integers(0, states)
+        return np.where(labels < states, labels, x[region])
+
+    def fuse(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """x with those of y's labels that lower the energy: variables that differ and share a
+        clique change together or not at all, each such set for itself.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        sizes, clique, member = self.costs.cliques
+        differ = np.flatnonzero(x != y)
+        inside, n = (x != y)[member], len(x) + len(sizes)
+        ends = member[inside], len(x) + clique[inside]
+        part = connected_components(coo_array((np.ones(len(ends[0])), ends), (n, n)))[1][differ]
+        order = np.argsort(part, kind="stable")
+        cuts = np.flatnonzero(np.diff(part[order])) + 1
+        moves = Moves(np.unique([0, *cuts, len(differ)]), differ[order], y[differ[order]])
+        better = x.copy()
+        self.apply(moves, better, apart=True)
+        return better
 
     def chain_icm(
         self, x: np.ndarray, sweeps: int = 10, deadline=lambda: False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Sweeps that re-optimise one chain at a time, exactly, until nothing changes.
 
-        Returns the labels and, bool (V,), which variables a move of one variable might still improve: none on a chain that is
-        optimal given the rest.
+        Returns the labels and, bool (V,), which variables a move of one variable might still
+        improve: none on a chain that is optimal given the rest.
         """
         from gmlearn.solvers._icm_numba import chain_sweep
 
@@ -92,121 +229,60 @@ class Polisher:
         return [0, *np.unique(inner[inner < len(work)]).tolist(), len(work)]
 
     def _find_chains(self) -> tuple[np.ndarray, ...]:
-        """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr, chains) of each variable."""
+        """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr,
+        chains) of each variable.
+        """
         from gmlearn.solvers._icm_numba import lay_out_chains
 
         g = self.graph
-        edge = np.flatnonzero(np.diff(g.indptr) == 2)
+        small = float(g.n_states.max(initial=0)) ** 2 <= PART or g.table_sizes <= PART
+        edge = np.flatnonzero((np.diff(g.indptr) == 2) & small)
         if len(edge) == 0:
             none = np.zeros(0, np.int64)
             return np.zeros(1, np.int64), none, none, np.zeros(g.n_vars + 1, np.int64), none
         ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
-        return lay_out_chains(ends, edge, assign_chains(ends, g.n_vars), g.n_vars)
+        return lay_out_chains(ends, edge, assign_chains(ends, np.array([0, g.n_vars])), g.n_vars)
+
+    def descend(
+        self,
+        x: np.ndarray,
+        deadline: Callable[[], bool] = lambda: False,
+        dirty: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """x improved by all moves there are; `dirty` as in `icm`."""
+        if not self.costs.rest:
+            x, dirty = self.chain_icm(x, deadline=deadline)
+        x = self.icm(x, 20 if self.costs.rest else 100, deadline, dirty)
+        return self.exchange(x, deadline) if len(self.costs.pairs) else x
 
     def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
-        """Offer `x` as it is, and improved."""
+        """Offer `x` as it is, improved, and fused with the best labelling known."""
         problem.offer(x, source)
         if problem.closed or problem.time_left <= 0:
             return
-        better, dirty = self.chain_icm(x, deadline=lambda: problem.time_left <= 0)
-        problem.offer(
-            self.icm(better, deadline=lambda: problem.time_left <= 0, dirty=dirty),
-            f"{source}, chain-ICM",
-        )
-
-
-class BlockPolisher:
-    """ICM through block energies only, for models with cliques too large for tables.
-
-    Variables are split into sets that share no clique; a set tries one label after the other, all its variables at once.
-    """
-
-    def __init__(self, problem: Problem):
-        from gmlearn._utils._sorting_numba import counting_order
-        from gmlearn.slaves._colouring_numba import greedy_colouring
-
-        crf = problem.crf
-        self.crf, self.w = crf, problem.w
-        self.unary = crf.unary_costs(problem.w)
-        scope = np.concatenate([b.members for b in crf.clique_blocks])
-        sizes = np.concatenate([np.diff(b.indptr) for b in crf.clique_blocks])
-        clique = np.repeat(np.arange(len(sizes)), sizes)
-        ptr, order = counting_order(scope, crf.n_vars)
-        colour = greedy_colouring(clique[order], ptr, len(sizes))
-        self.sets = [np.flatnonzero(colour == c) for c in range(int(colour.max(initial=-1)) + 1)]
-        self.touched = [self._cliques_of(variables) for variables in self.sets]
-
-    def _cliques_of(self, variables: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each block the cliques that hold one of `variables` (at most one: they share no clique), and which."""
-        place = np.full(self.crf.n_vars, -1)
-        place[variables] = np.arange(len(variables))
-        found = []
-        for block in self.crf.clique_blocks:
-            member = place[block.members]
-            hit = np.flatnonzero(member >= 0)
-            found.append((np.searchsorted(block.indptr, hit, side="right") - 1, member[hit]))
-        return found
-
-    def __call__(self, problem: Problem, x: np.ndarray, source: str) -> None:
-        """Offer `x` as it is, and improved by ICM."""
-        problem.offer(x, source)
-        if problem.closed:
-            return
-        x = np.array(x, np.int64)
-        for _ in range(20):
-            if not self._sweep(problem, x):
-                break
-        problem.offer(x, f"{source}, ICM")
-
-    def _sweep(self, problem: Problem, x: np.ndarray) -> bool:
-        changed = False
-        for variables, touched in zip(self.sets, self.touched):
-            if problem.time_left <= 0:
-                return False
-            costs = np.full((len(variables), int(self.crf.n_states[variables].max())), np.inf)
-            for label in range(costs.shape[1]):
-                can = self.crf.n_states[variables] > label
-                trial = x.copy()
-                trial[variables[can]] = label
-                costs[can, label] = self._local_costs(trial, variables, touched)[can]
-            best = costs.argmin(axis=1)
-            own = costs[np.arange(len(variables)), x[variables]]
-            move = costs[np.arange(len(variables)), best] < own
-            x[variables[move]] = best[move]
-            changed |= bool(move.any())
-        return changed
-
-    def _local_costs(
-        self, x: np.ndarray, variables: np.ndarray, touched: list[tuple[np.ndarray, np.ndarray]]
-    ) -> np.ndarray:
-        """Energy of the terms at each of `variables`, which share no clique."""
-        total = self.unary[self.crf.offsets[variables] + x[variables]]
-        for block, (clique, member) in zip(self.crf.clique_blocks, touched):
-            energy = block.energy(block.gather(x), self.w)
-            total = total + np.bincount(member, energy[clique], len(variables))
-        return total
-
-
-def make_polisher(problem: Problem) -> Polisher | BlockPolisher:
-    """The compiled polisher where all cliques have tables, else the one on block energies."""
-    crf = problem.crf
-    size = sum(b.table_size() * len(b) for b in crf.clique_blocks if b.arity > 2)
-    return Polisher(problem) if size <= 5e6 else BlockPolisher(problem)
+        if self.costs.rest or self.costs.hard:
+            x = self.repair(x)
+        better = self.descend(x, lambda: problem.time_left <= 0)
+        problem.offer(better, f"{source}, {'ICM' if self.costs.rest else 'chain-ICM'}")
+        best = np.asarray(problem.labels)
+        if not np.array_equal(better, best):
+            problem.offer(self.fuse(best, better), "fusion of two labellings")
 
 
 class ICM(MapSolver):
-    """Iterated conditional modes: single-variable moves from the unary optimum. Fast, no bound of its own."""
+    """Iterated conditional modes: single-variable moves from the unary optimum. Fast, no bound
+    of its own.
+    """
 
     name = "icm"
     bounds = False
 
     def run(self, problem: Problem) -> None:
         start = problem.labels if problem.labels is not None else unary_labels(problem)
-        polisher = make_polisher(problem)
         problem.iterations = 1
-        if isinstance(polisher, Polisher):
-            problem.offer(polisher.icm(start, deadline=lambda: problem.time_left <= 0), "ICM")
-        else:
+        polisher = problem.polisher
+        problem.offer(polisher.icm(start, deadline=lambda: problem.time_left <= 0), "ICM")
+        if not np.isfinite(problem.energy):
             polisher(problem, start, "unary optimum")
 
 
@@ -219,14 +295,14 @@ class ChainICM(MapSolver):
     def refuses(self, crf: CRF) -> str | None:
         return (
             None
-            if any(b.arity == 2 for b in crf.clique_blocks)
+            if any(is_edge_block(b) for b in crf.clique_blocks)
             else "the model has no edges, use 'icm'"
         )
 
     def run(self, problem: Problem) -> None:
         start = problem.labels if problem.labels is not None else unary_labels(problem)
         problem.iterations = 1
-        make_polisher(problem)(problem, start, "unary optimum")
+        problem.polisher(problem, start, "unary optimum")
 
 
 def unary_labels(problem: Problem) -> np.ndarray:

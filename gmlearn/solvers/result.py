@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from gmlearn.model.crf import CRF
+    from gmlearn.solvers.warm import Multipliers
+
+    Model = tuple[CRF, Mapping[str, np.ndarray]]
+
 
 class Status(StrEnum):
-    """How a run ended; `meaning` says what that is worth and what to do about it."""
+    """How a run ended; `Result.message` says what stopped it, with numbers, and what helps."""
 
     OPTIMAL = "optimal"
+    WITHIN_GAP = "within gap"
     BOUND = "bound"
     TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
     INFEASIBLE = "infeasible"
 
     @property
     def meaning(self) -> str:
+        """What the status is worth."""
         return {
             "optimal": "the lower bound meets the energy: no labelling is better",
-            "bound": "a gap is left: the bound holds, the labelling may not be optimal; try solver='exact', larger slaves or "
-            "a larger max_iter",
-            "time limit": "stopped by the time limit: the bound holds, the labelling may not be optimal",
+            "within gap": "no labelling is better by more than the relative gap asked for",
+            "bound": "a gap is left: the bound holds, the labelling may not be optimal",
+            "time limit": "stopped by the time limit: the bound holds, the labelling may not be "
+            "optimal",
+            "interrupted": "stopped by the user: the bound holds, the labelling may not be optimal",
             "infeasible": "every labelling breaks a hard constraint (its energy is inf)",
         }[self.value]
 
@@ -58,7 +70,8 @@ class History:
             f"<td>{self.seconds[i]:.2f}</td></tr>"
             for i in shown
         )
-        return f"<b>{self!r}</b><table><tr><th>round</th><th>bound</th><th>energy</th><th>seconds</th></tr>{rows}</table>"
+        head = "<tr><th>round</th><th>bound</th><th>energy</th><th>seconds</th></tr>"
+        return f"<b>{self!r}</b><table>{head}{rows}</table>"
 
     def plot(self, ax: Any = None) -> Any:
         """Bound and energy against time."""
@@ -71,9 +84,14 @@ class History:
 class Result:
     """A MAP answer.
 
-    labels : int (V,).   energy : E(labels), evaluated by the model.   bound : no labelling has a lower energy.
-    gap : energy - bound.   status : `Status`.   solver : who found it.   iterations, seconds, history.
-    decoded_from : where the labelling came from.   reason : why ``auto`` chose this way, or why the run stopped.
+    labels : int (V,).   energy : E(labels), evaluated by the model.   bound : no labelling has a
+        lower energy.
+    gap : energy - bound.   status : `Status`.   solver : who found it.   iterations, history.
+    seconds : wall time, without the compilation of kernels on their first use.
+    decoded_from : where the labelling came from.   reason : why ``auto`` chose this way.
+    message : one sentence on what stopped the run and what would help.
+    multipliers : where the dual ascent ended, for ``gm.solve(..., warm=result)``; about twice the
+        size of the unary costs on a grid. None where there was no ascent.
     """
 
     labels: np.ndarray
@@ -86,11 +104,40 @@ class Result:
     history: History = field(default_factory=History)
     decoded_from: str = ""
     reason: str = ""
+    message: str = ""
+    multipliers: Multipliers | None = field(default=None, repr=False, compare=False)
+    #: the model as it was solved, for `reduced_costs`; not pickled
+    _model: Model | None = field(default=None, repr=False, compare=False)
+    _reduced_costs: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
         """energy - bound; 0 when both are infinite (a proof that nothing is feasible)."""
         return 0.0 if self.energy == self.bound else self.energy - self.bound
+
+    @property
+    def reduced_costs(self) -> np.ndarray:
+        """float (V, L), L the largest number of states: ``bound + reduced_costs[v, l]`` is a
+        lower bound of the energy of every labelling with x_v = l.
+
+        All are >= 0; 0 says nothing beyond `bound` (where slaves have no min-marginals, or the
+        model has no slaves); inf marks labels that are impossible, and those that a variable does
+        not have. Computed when they are asked for, at the cost of a few rounds of the slaves. A
+        result that was pickled has them only if they were asked for before.
+        """
+        if self._reduced_costs is None:
+            if self._model is None:
+                raise AttributeError(
+                    "reduced_costs: a pickled result does not carry its model; read them before "
+                    "pickling, or solve again with warm=result"
+                )
+            from gmlearn.solvers.warm import reduced_costs
+
+            self._reduced_costs = reduced_costs(*self._model, self.multipliers, self.bound)
+        return self._reduced_costs
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_model": None}
 
     def plot(self, ax: Any = None) -> Any:
         """Bound and energy against time."""
@@ -111,12 +158,14 @@ class Result:
             "seconds": self.seconds,
             "iterations": self.iterations,
             "reason": self.reason,
+            "message": self.message,
             "labels": self.labels.tolist(),
         }
 
     def __repr__(self) -> str:
         return (
-            f"Result(energy={self.energy:.8g}, bound={self.bound:.8g}, gap={self.gap:.3g}, status={self.status.value!r}, "
+            f"Result(energy={self.energy:.8g}, bound={self.bound:.8g}, gap={self.gap:.3g}, "
+            f"status={self.status.value!r}, "
             f"solver={self.solver!r}, seconds={self.seconds:.3g})"
         )
 
@@ -125,7 +174,7 @@ class Result:
             ("energy", f"{self.energy:.8g}"),
             ("lower bound", f"{self.bound:.8g}"),
             ("gap", f"{self.gap:.3g}"),
-            ("status", f"{self.status.value}: {self.status.meaning}"),
+            ("status", f"{self.status.value}: {self.message}"),
             ("solver", self.solver),
             ("seconds", f"{self.seconds:.3g}"),
         ]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gmlearn.decompositions import Slaves, decompose
+from gmlearn.master.dual import Dual
 from gmlearn.master.srmp import SequentialMessages
 from gmlearn.model.crf import CRF
 from gmlearn.slaves import CliqueGroup
 from gmlearn.slaves.choose import NoSolverError, choose_solver
-from gmlearn.solvers.polish import BlockPolisher, Polisher, make_polisher
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.trws import run_messages
+from gmlearn.solvers.warm import SlaveCosts
+
+#: how many minimisations the min-marginals of a block may cost, so that sweeps pay
+AFFORDABLE = 20.0
 
 
 def srmp_refuses(crf: CRF) -> str | None:
@@ -22,7 +28,9 @@ def srmp_refuses(crf: CRF) -> str | None:
 
 
 def srmp_suits(slaves: Slaves) -> bool:
-    """Is SRMP a good start for a model that `slaves` cover: ordinary coordinates, and min-marginals not much dearer than minima?"""
+    """Is SRMP a good start for a model that `slaves` cover: ordinary coordinates, and
+    min-marginals at no more than `AFFORDABLE` times the cost of minima?
+    """
     if type(slaves) is not Slaves or srmp_refuses(slaves.crf) is not None:
         return False
     pairs = [
@@ -30,24 +38,33 @@ def srmp_suits(slaves: Slaves) -> bool:
         for g in slaves.groups
         if isinstance(g, CliqueGroup)
     ]
-    return all(able.cost(g.block) <= 4.0 * g.solver.cost(g.block) for g, able in pairs)
+    return all(able.cost(g.block, "min_marginals") <= AFFORDABLE * g.cost() for g, able in pairs)
 
 
 def run_srmp(
     problem: Problem,
-    polisher: Polisher | BlockPolisher,
     max_iter: int = 500,
     stall: tuple[int, float] = (20, 1e-6),
-) -> SequentialMessages:
-    """Sweep until the problem says stop or the bound stalls; returns the state."""
+) -> Dual:
+    """Sweep, from the costs of an earlier result if there are any, until the problem says stop or
+    the bound stalls; returns the state.
+    """
     slaves = decompose(problem.crf, "per-clique", "min_marginals")
     messages = SequentialMessages(slaves, problem.w, problem.options.seed)
-    run_messages(problem, messages, polisher, "SRMP", max_iter, stall)
-    return messages
+    if problem.kept.costs is not None:
+        theta = problem.kept.costs.match(slaves)
+        messages.theta += theta
+        messages.costs -= np.bincount(slaves.coords, theta, slaves.n_coords)
+    run_messages(problem, messages, "SRMP", max_iter, stall)
+    dual = messages.dual(problem.w)
+    problem.costs = SlaveCosts.of(dual, "per-clique")
+    return dual
 
 
 class SRMP(MapSolver):
-    """Sequential reweighted message passing: TRW-S for cliques of any order; may stall below the LP bound."""
+    """Sequential reweighted message passing: TRW-S for cliques of any order; may stall below the
+    LP bound.
+    """
 
     name = "srmp"
 
@@ -55,4 +72,4 @@ class SRMP(MapSolver):
         return srmp_refuses(crf)
 
     def run(self, problem: Problem) -> None:
-        run_srmp(problem, make_polisher(problem))
+        run_srmp(problem)

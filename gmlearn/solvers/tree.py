@@ -44,5 +44,6 @@ class Tree(MapSolver):
         problem.iterations = 1
         for labels in slaves.proposals(current.results, current.mean):
             problem.offer(labels, "dynamic programming")
-        # the slaves are disjoint and exact, so their sum is the minimum; the model's own sum avoids rounding
+        # the slaves are disjoint and exact, so their sum is the minimum; the model's own sum avoids
+        # rounding
         problem.raise_bound(problem.energy if np.isfinite(current.bound) else np.inf)

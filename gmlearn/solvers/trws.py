@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
-from gmlearn.potentials.base import DENSE, POTTS
+from gmlearn.potentials.form import DENSE, POTTS
 from gmlearn.slaves import EdgeCosts
-from gmlearn.solvers.polish import BlockPolisher, Polisher
 from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.warm import KeptMessages, edge_labels
+
+#: labels up to which the grid kernel writes out its one table
+MAX_GRID_LABELS = 1000
 
 
 class PairwiseMessages:
-    """TRW-S state of any pairwise model: one message per edge, in the direction of the last pass."""
+    """TRW-S state of any pairwise model: one message per edge, in the direction of the last
+    pass.
+    """
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray]):
         from gmlearn._utils._sorting_numba import counting_order
@@ -46,6 +52,15 @@ class PairwiseMessages:
         self.gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
         self.order = np.arange(crf.n_vars)
         self.labels = np.zeros(crf.n_vars, np.int64)
+
+    @property
+    def kept(self) -> KeptMessages:
+        return KeptMessages(self.edges, self.message)
+
+    def restore(self, kept: KeptMessages) -> None:
+        """Start from the messages of an earlier model."""
+        n_states = self.crf.n_states
+        self.message = kept.match(self.edges, n_states)[edge_labels(self.edges, n_states)]
 
     def half(self, forward: bool) -> float:
         """One pass; returns the bound."""
@@ -76,75 +91,102 @@ class PairwiseMessages:
         """The labelling that the last pass fixed node by node."""
         return self.labels.copy()
 
-    def stored(self, to_lower: bool) -> np.ndarray:
-        """The messages of the last pass, flat, edge by edge, indexed by the labels of the end that they go to."""
-        size = self.crf.n_states[self.edges.min(axis=1) if to_lower else self.edges.max(axis=1)]
-        where = np.repeat(self.mptr - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
-        return self.message[where]
+
+@dataclass(frozen=True)
+class GridLayout:
+    """Where the nodes and edges of a grid lie among its anti-diagonals; see `_trws_grid_numba`.
+
+    height, width : of the grid.   way, diagonal, lane : int (E,), the place of each edge: 0 for a
+    straight one, 1 for a slanted one, and the node where it ends.   gamma : float (D, lanes), 1 /
+    the larger number of neighbours before or after each node.
+    """
+
+    height: int
+    width: int
+    way: np.ndarray
+    diagonal: np.ndarray
+    lane: np.ndarray
+    gamma: np.ndarray
+
+    @classmethod
+    def of(cls, edges: np.ndarray, shape: tuple[int, int]) -> GridLayout:
+        height, width = shape
+        first, second = edges[:, 0], edges[:, 1]
+        row, column = np.divmod(np.maximum(first, second), width)
+        lanes, others = min(shape), max(shape)
+        i = np.arange(lanes)
+        j = np.arange(lanes + others - 1)[:, None] - i
+        before = (i > 0) * 1.0 + (j > 0)
+        after = (i + 1 < lanes) * 1.0 + (j + 1 < others)
+        return cls(
+            height,
+            width,
+            (np.abs(first - second) == (width if height <= width else 1)).astype(np.int64),
+            row + column,
+            row if height <= width else column,
+            1.0 / np.maximum(np.maximum(before, after), 1.0),
+        )
+
+    @property
+    def transposed(self) -> bool:
+        """Do lanes run along the columns?"""
+        return self.height > self.width
+
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """The index of all edges' values in an array (2, D + 1, ..., lanes + 1)."""
+        return self.way, self.diagonal, ..., self.lane
 
 
 class GridMessages:
     """TRW-S state of a 4-connected grid whose edges share one table, with a strength for each.
 
-    Laid out by anti-diagonals (see `_trws_grid_numba`), along the shorter side of the grid: memory at most twice the grid's.
+    Laid out by anti-diagonals (see `_trws_grid_numba`), along the shorter side of the grid: memory
+    at most twice the grid's.
     """
 
-    def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], shape: tuple[int, int]):
+    def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], layout: GridLayout):
         from gmlearn.solvers._trws_grid_numba import SIGNED_POTTS, lay_out
 
-        (height, width), size = shape, int(crf.n_states[0])
-        lane_step, other_step = (width, 1) if height <= width else (1, width)
-        lanes, others = min(shape), max(shape)
-        diagonals = lanes + others - 1
-        self.transposed = height > width
+        self.layout, size = layout, int(crf.n_states[0])
+        diagonals, lanes = layout.gamma.shape
         self.unary = np.zeros((diagonals, size, lanes))
-        lay_out(crf.unary_costs(w).reshape(-1, size), lane_step, other_step, self.unary)
+        steps = (1, layout.width) if layout.transposed else (layout.width, 1)
+        lay_out(crf.unary_costs(w).reshape(-1, size), *steps, self.unary)
         block = crf.clique_blocks[0]
+        self.edges, self.n_states = block.variables, crf.n_states
         form = block.pairwise(w)
         self.kind, self.cut = form.kind, form.cut
         if form.kind != DENSE and (form.scale < 0).any():  # the short cuts need strengths >= 0
             self.kind = SIGNED_POTTS if form.kind == POTTS else DENSE
-        self.table = form.values[: size * size].reshape(size, size).copy()
+        self.table = form.table(0, size, size)
         self.table_t = np.ascontiguousarray(self.table.T)
-        first, second = block.variables[:, 0], block.variables[:, 1]
-        end = np.maximum(first, second)
-        row, column = np.divmod(end, width)
-        self.is_slanted = np.abs(first - second) == lane_step
-        self.diagonal, self.lane = row + column, column if self.transposed else row
-        self.straight, self.slanted = (
-            np.zeros((diagonals + 1, size, lanes)),
-            np.zeros((diagonals + 1, size, lanes + 1)),
-        )
-        self.scale_straight, self.scale_slanted = (
-            np.zeros((diagonals + 1, lanes)),
-            np.zeros((diagonals + 1, lanes + 1)),
-        )
-        for chosen, scale in (
-            (~self.is_slanted, self.scale_straight),
-            (self.is_slanted, self.scale_slanted),
-        ):
-            scale[self.diagonal[chosen], self.lane[chosen]] = form.scale[chosen]
-        self.gamma = self._weights(lanes, others)
-
-    def _weights(self, lanes: int, others: int) -> np.ndarray:
-        """1 / the larger number of neighbours before or after each node, (D, lanes)."""
-        lane = np.arange(lanes)
-        other = np.arange(lanes + others - 1)[:, None] - lane
-        before = (lane > 0) * 1.0 + (other > 0)
-        after = (lane + 1 < lanes) * 1.0 + (other + 1 < others)
-        return 1.0 / np.maximum(np.maximum(before, after), 1.0)
+        self.scale = np.zeros((2, diagonals + 1, lanes + 1))
+        self.scale[layout.where] = form.scale
+        self.message = np.zeros((2, diagonals + 1, size, lanes + 1))
 
     @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self.unary, self.straight, self.slanted, self.scale_straight, self.scale_slanted
+    def kept(self) -> KeptMessages:
+        return KeptMessages(self.edges, self.message, self.layout)
+
+    def restore(self, kept: KeptMessages) -> None:
+        """Start from the messages of an earlier model."""
+        if kept.layout is self.layout:
+            self.message = kept.values.copy()
+            return
+        rows = kept.match(self.edges, self.n_states)
+        binary = self.message.ndim == 3
+        self.message[self.layout.where] = rows[:, 1] - rows[:, 0] if binary else rows
 
     def half(self, forward: bool) -> float:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_grid_numba import pass_diagonals
 
         return pass_diagonals(
-            *self._arrays,
-            self.gamma,
+            self.unary,
+            *self.message,
+            *self.scale,
+            self.layout.gamma,
             self.table if forward else self.table_t,
             self.kind,
             self.cut,
@@ -157,40 +199,38 @@ class GridMessages:
         return self.half(False)
 
     def decode(self) -> np.ndarray:
-        """Sequential decoding from the backward messages."""
-        from gmlearn.solvers._trws_grid_numba import decode_diagonals
+        """Sequential decoding from the backward messages, improved by ICM."""
+        return self._decode(self.message)
 
-        diagonals, _, lanes = self.unary.shape
+    def _decode(self, message: np.ndarray) -> np.ndarray:
+        from gmlearn.solvers._trws_grid_numba import decode_diagonals, improve_diagonals
+
+        diagonals, lanes = self.layout.gamma.shape
         labels = np.zeros((lanes, diagonals - lanes + 1), np.int64)
-        decode_diagonals(*self._arrays, self.table, labels)
-        return (labels.T if self.transposed else labels).ravel()
-
-    def stored(self, to_lower: bool) -> np.ndarray:
-        """The messages of the last pass, flat, edge by edge, indexed by the labels of the end that they go to."""
-        where = self.diagonal, slice(None), self.lane
-        return np.where(self.is_slanted[:, None], self.slanted[where], self.straight[where]).ravel()
+        decode_diagonals(self.unary, *message, *self.scale, self.table, labels)
+        improve_diagonals(self.unary, *self.scale, self.table, labels)
+        return (labels.T if self.layout.transposed else labels).ravel()
 
 
 class BinaryGridMessages(GridMessages):
-    """The same for two labels: one number per node and edge, the cost of label 1 minus that of label 0."""
+    """The same for two labels: one number per node and edge, the cost of label 1 minus that of
+    label 0.
+    """
 
-    def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], shape: tuple[int, int]):
-        super().__init__(crf, w, shape)
+    def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], layout: GridLayout):
+        super().__init__(crf, w, layout)
         self.base = float(self.unary[:, 0].sum())
-        self.differences = (
-            self.unary[:, 1] - self.unary[:, 0],
-            np.zeros(self.scale_straight.shape),
-            np.zeros(self.scale_slanted.shape),
-        )
+        self.difference = self.unary[:, 1] - self.unary[:, 0]
+        self.message = np.zeros(self.scale.shape)
 
     def half(self, forward: bool) -> float:
         from gmlearn.solvers._trws_grid_numba import pass_binary
 
         return self.base + pass_binary(
-            *self.differences,
-            self.scale_straight,
-            self.scale_slanted,
-            self.gamma,
+            self.difference,
+            *self.message,
+            *self.scale,
+            self.layout.gamma,
             self.table if forward else self.table_t,
             forward,
         )
@@ -199,43 +239,54 @@ class BinaryGridMessages(GridMessages):
         from gmlearn.solvers._trws_grid_numba import sweep_binary
 
         return self.base + sweep_binary(
-            *self.differences,
-            self.scale_straight,
-            self.scale_slanted,
-            self.gamma,
+            self.difference,
+            *self.message,
+            *self.scale,
+            self.layout.gamma,
             self.table,
             self.table_t,
         )
 
-    def _write_out(self) -> None:
-        """The messages of both labels, the smaller one 0."""
-        for message, difference in zip((self.straight, self.slanted), self.differences[1:]):
-            message[:, 0], message[:, 1] = np.maximum(-difference, 0.0), np.maximum(difference, 0.0)
-
     def decode(self) -> np.ndarray:
-        self._write_out()
-        return super().decode()
-
-    def stored(self, to_lower: bool) -> np.ndarray:
-        self._write_out()
-        return super().stored(to_lower)
+        return self._decode(np.maximum(self.message[:, :, None] * [[-1.0], [1.0]], 0.0))
 
 
-def make_messages(crf: CRF, w: Mapping[str, np.ndarray]) -> PairwiseMessages | GridMessages:
-    """The grid kernel where it applies (one block, one table, no hard constraints), else the general one."""
+def make_messages(
+    crf: CRF, w: Mapping[str, np.ndarray], kept: KeptMessages | None = None
+) -> PairwiseMessages | GridMessages:
+    """The grid kernel where it applies (one block, one table, no hard constraints), else the
+    general one; starting from the messages `kept` of an earlier model, if any.
+    """
+    layout = _grid_layout(crf, w, kept)
+    if layout is None:
+        messages: PairwiseMessages | GridMessages = PairwiseMessages(crf, w)
+    else:
+        messages = (BinaryGridMessages if crf.n_states[0] == 2 else GridMessages)(crf, w, layout)
+    if kept is not None:
+        messages.restore(kept)
+    return messages
+
+
+def _grid_layout(
+    crf: CRF, w: Mapping[str, np.ndarray], kept: KeptMessages | None
+) -> GridLayout | None:
+    """The layout for the grid kernel (the kept one, if the edges are the same); None where it does
+    not apply.
+    """
     blocks = crf.clique_blocks
-    if len(blocks) == 1 and crf.uniform and np.isfinite(crf.unary).all():
-        shape = find_grid(blocks[0].variables, crf.n_vars)
-        form = blocks[0].pairwise(w)
-        oriented = bool((blocks[0].variables[:, 0] < blocks[0].variables[:, 1]).all())
-        shared = bool((form.start == form.start[0]).all()) and int(form.stride[0]) == int(
-            crf.n_states[0]
-        )
-        table = form.values[int(form.start[0]) : int(form.start[0]) + int(crf.n_states[0]) ** 2]
-        finite = np.isfinite(table).all() and int(form.start[0]) == 0
-        if shape is not None and shared and finite and (oriented or form.kind != DENSE):
-            return (BinaryGridMessages if crf.n_states[0] == 2 else GridMessages)(crf, w, shape)
-    return PairwiseMessages(crf, w)
+    if len(blocks) != 1 or not crf.uniform or not np.isfinite(crf.unary).all():
+        return None
+    edges, form, size = blocks[0].variables, blocks[0].pairwise(w), int(crf.n_states[0])
+    shared = all(bool((a == a[:1]).all()) for a in (form.start, form.stride))
+    oriented = form.kind != DENSE or bool((edges[:, 0] < edges[:, 1]).all())
+    if not (shared and oriented) or size > MAX_GRID_LABELS:
+        return None
+    if not np.isfinite(form.table(0, size, size)).all():
+        return None
+    if kept is not None and kept.layout is not None and np.array_equal(kept.edges, edges):
+        return kept.layout
+    shape = find_grid(edges, crf.n_vars)
+    return None if shape is None else GridLayout.of(edges, shape)
 
 
 def trws_refuses(crf: CRF) -> str | None:
@@ -257,37 +308,52 @@ class Messages(Protocol):
 def run_messages(
     problem: Problem,
     messages: Messages,
-    polisher: Polisher | BlockPolisher,
     source: str = "TRW-S",
     max_iter: int = 500,
     stall: tuple[int, float] = (10, 1e-4),
 ) -> None:
-    """Sweep until the problem says stop, or the bound rises by less than a fraction of the gap within a window of sweeps.
+    """Sweep until the problem says stop, or the bound rises by less than a fraction of the gap
+    within a window of sweeps.
 
-    Labellings are decoded after 5, 15, 45, ... sweeps, when the bound no longer moves, and at the end, where they are polished.
+    Labellings are decoded after 5, 15, 45, ... sweeps, when the bound no longer moves, and at the
+    end, where they are polished. Where a relative gap is asked for, they are decoded more often
+    once a sweep raises the bound by a small part of that gap only; after a warm start at once.
     """
+    gap, constant = problem.options.gap, problem.crf.constant
     recent: list[float] = []
-    next_decode, settled = 5, False
+    decoded, settled = 5 / 3 if problem.options.warm is None else 1 / 3, False
     for k in range(max_iter):
-        bound = messages.sweep() + problem.crf.constant
+        bound = messages.sweep() + constant
         problem.iterations += 1
         problem.raise_bound(bound)
-        still = k > 0 and bound - recent[-1] <= 1e-9 * max(1.0, abs(bound))
+        rise, size = bound - recent[-1] if recent else np.inf, max(problem.scale, abs(bound))
         recent.append(bound)
-        if k + 1 == next_decode or (still and not settled):
-            next_decode = 3 * next_decode if k + 1 == next_decode else next_decode
-            settled = still
+        still, near = rise <= 1e-9 * size, rise <= 0.1 * gap * size
+        if k + 1 >= decoded * (1.3 if near and gap > 0 else 3) or (still and not settled):
+            decoded, settled = k + 1, still
             problem.offer(messages.decode(), source)
         problem.log()
         window = bound - recent[-1 - stall[0]] if k >= stall[0] else np.inf
-        if problem.stop() or window < stall[1] * max(problem.gap, 1e-12):
+        if problem.stop() or window < stall[1] * max(problem.gap, 0.0):
             break
     if not problem.closed and bound < np.inf:
-        polisher(problem, messages.decode(), source)
+        problem.polisher(problem, messages.decode(), source)
+
+
+def run_trws(
+    problem: Problem, max_iter: int = 500, stall: tuple[int, float] = (20, 1e-6)
+) -> PairwiseMessages | GridMessages:
+    """TRW-S, from the messages of an earlier result if there are any; returns the state."""
+    messages = make_messages(problem.crf, problem.w, problem.kept.messages)
+    run_messages(problem, messages, "TRW-S", max_iter, stall)
+    problem.messages = messages.kept
+    return messages
 
 
 class TRWS(MapSolver):
-    """Sequential tree-reweighted message passing: the fastest ascent for pairwise models; may stall below the LP bound."""
+    """Sequential tree-reweighted message passing: the fastest ascent for pairwise models; may
+    stall below the LP bound.
+    """
 
     name = "trws"
 
@@ -295,6 +361,4 @@ class TRWS(MapSolver):
         return trws_refuses(crf)
 
     def run(self, problem: Problem) -> None:
-        run_messages(
-            problem, make_messages(problem.crf, problem.w), Polisher(problem), stall=(20, 1e-6)
-        )
+        run_trws(problem)

@@ -133,7 +133,9 @@ def test_warnings_are_one_line(capsys, monkeypatch):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["run", "--list"]])
 def test_start_is_light(arguments):
-    """No plugin may pull in a compiler, a modelling language or a plotting library just to be listed."""
+    """No plugin may pull in a compiler, a modelling language or a plotting library just to be
+    listed.
+    """
     code = (
         f"import sys; from gmlearn.cli import main; code = main({arguments!r}); "
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr); sys.exit(code)"

@@ -149,6 +149,31 @@ def test_debug_shows_the_trace(place, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_relative_gap_is_reported(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(100, 3).add_unary(rng.normal(size=(100, 3)))
+    crf.add(gm.Pairwise(gm.grid_edges(10, 10), table=rng.normal(size=(180, 3, 3))))
+    gm.write(crf, tmp_path / "m.npz")
+    assert main(["solve", str(tmp_path / "m.npz"), "--gap", "0.2", "--json"]) == 0
+    said = capsys.readouterr()
+    answer = json.loads(said.out)
+    assert answer["status"] == "within gap" and "within gap=0.2" in answer["message"]
+    assert answer["gap"] <= 0.2 * abs(answer["energy"]) and said.err == "", "no terminal, no line"
+    assert main(["solve", str(tmp_path / "m.npz"), "--gap", "0.2"]) == 0
+    assert "status   within gap: within gap=0.2, at a relative gap of" in capsys.readouterr().out
+    assert main(["solve", str(tmp_path / "m.npz"), "--gap", "-1"]) == 2
+    assert "gap" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_a_live_line(chain, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["solve", str(chain[0]), "--json"]) == 0
+    said = capsys.readouterr()
+    assert "energy" in said.err and "bound" in said.err and "gap 0.00%" in said.err
+    assert said.err.endswith("\r\x1b[K"), "the line is cleared at the end"
+    assert json.loads(said.out)["status"] == "optimal"
+
+
 class Interrupted(gm.MapSolver):
     """Finds something (or not) and is then interrupted, as by Ctrl-C."""
 
@@ -180,7 +205,7 @@ def test_interrupt_reports_the_best_so_far(chain, tmp_path, capsys, find):
         answer = json.loads(said.out)
         assert answer["labels"] == [1] * 5 and answer["interrupted"] is True
         assert answer["energy"] == pytest.approx(crf.energy([1] * 5))
-        assert answer["status"] == "bound" and answer["bound"] is None
+        assert answer["status"] == "interrupted" and answer["bound"] is None
     else:
         assert said.out == "" and "nothing was written" in said.err
 

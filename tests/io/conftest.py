@@ -1,4 +1,6 @@
-"""What the tests of file formats share: registered formats, small models, and a way to write bytes to a file."""
+"""What the tests of file formats share: registered formats, small models, and a way to write
+bytes to a file.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Whole files of every format, ways to damage them, and what a reader may do with the result.
 
-A case ends well if the reader gives a sound object, or an error of its own kind that names the file. Another exception, a case
-of more than `SLOW` seconds (a hang), memory beyond `MAX_GROWTH` or a crash of the interpreter does not.
+A case ends well if the reader gives a sound object, or an error of its own kind that names the
+file. Another exception, a case of more than `SLOW` seconds (a hang), memory beyond `MAX_GROWTH` or
+a crash of the interpreter does not.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ UAI = b"MARKOV\n3\n2 3 2\n3\n1 1\n2 0 1\n2 2 1\n\n3\n 0.5 0 2\n\n6\n 1 2 3 4 5 6
 WCSP = b"toy 3 3 4 100\n2 3 2\n1 1 5 1\n2 7\n-2 0 1 0 2\n0 1 4\n1 2 100\n0 3 0\n2 2 1 0 -1\n"
 CFN = (
     b'{"problem": {"name": "t", "mustbe": "<100.0"}, "variables": {"x": ["a", "b"], "y": 3},\n'
-    b'"functions": {"f": {"scope": ["x", "y"], "defaultcost": 0, "costs": ["a", 1, 4, 1, 2, 100.0]},\n'
+    b'"functions": {"f": {"scope": ["x", "y"], "defaultcost": 0, "costs": ["a", 1, 4, 1, 2, '
+    b"100.0]},\n"
     b'"g": {"scope": ["x", "y"], "costs": "f"}, "h": {"scope": [0], "costs": ["1.5", 2]}}}\n'
 )
 EVIDENCE = b"2 0 1 2 0\n"
@@ -134,7 +136,9 @@ def seeds(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def attempt(path: pathlib.Path, content: bytes) -> bool:
-    """Read `content` as a file of that name: is it sound? False for an error of the reader's own that names the file."""
+    """Read `content` as a file of that name: is it sound? False for an error of the reader's own
+    that names the file.
+    """
     path.write_bytes(content)
     try:
         if path.suffix == ".evid":
@@ -173,7 +177,9 @@ def _usable(model: gm.TrainedModel) -> bool:
 
 
 def mutate(rng: random.Random, content: bytes, others: list[bytes]) -> bytes:
-    """A few random edits: bytes changed, removed, repeated, cut off, spliced in, numbers blown up, stumbling blocks laid."""
+    """A few random edits: bytes changed, removed, repeated, cut off, spliced in, numbers blown
+    up, stumbling blocks laid.
+    """
     data = bytearray(content)
     for _ in range(rng.randint(1, 4)):
         at, kind = rng.randrange(len(data) + 1), rng.randrange(10)
@@ -243,9 +249,8 @@ def _edit_array(rng: random.Random, data: bytes) -> bytes:
     """Other numbers, another shape, another type, or bytes that are no array."""
     kind = rng.randrange(5)
     if kind == 0:
-        head = rng.choice(
-            [0, 128]
-        )  # mostly behind the array's own header, else few cases get past it
+        # mostly behind the array's own header, else few cases get past it
+        head = rng.choice([0, 128])
         return data[:head] + _change_bytes(rng, data[head:])
     array = np.load(bytes_io.BytesIO(data), allow_pickle=False)
     if kind == 1:

@@ -1,4 +1,6 @@
-"""Damaged and hostile files: an error that names the file, or a sound model; never a crash, a hang or a blow-up."""
+"""Damaged and hostile files: an error that names the file, or a sound model; never a crash, a
+hang or a blow-up.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,8 @@ MODELS = (
 )
 TRAINED = ("trained.npz",)
 CHECKPOINTS = ("bcfw.checkpoint", "subgradient.checkpoint", "cutting-plane.checkpoint")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # numbers out of range may warn on their way to an error
+# numbers out of range may warn on their way to an error
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +264,9 @@ def test_archives_that_unfold_are_refused_before_they_do(tmp_path, monkeypatch):
 
 
 def test_an_archive_that_lies_about_its_sizes(tmp_path):
-    """The directory declares 10 bytes, the stream holds a megabyte: no more than was declared is unpacked."""
+    """The directory declares 10 bytes, the stream holds a megabyte: no more than was declared is
+    unpacked.
+    """
     path = zipped({"x.npy": npy(np.zeros(2**17))}, tmp_path / "lie.npz")
     data = path.read_bytes()
     size = (2**20 + 128).to_bytes(4, "little")

@@ -127,7 +127,9 @@ def test_round_trip(states, data, tmp_path_factory):
 
 
 def altered(path, change, header=None):
-    """The archive at `path` with some arrays changed (None: left out), and its header by a function."""
+    """The archive at `path` with some arrays changed (None: left out), and its header by a
+    function.
+    """
     with np.load(path) as archive:
         arrays = dict(archive)
     described = json.loads(arrays["header"].tobytes())
@@ -283,7 +285,8 @@ def test_bombs_are_refused_before_decompressing(tmp_path):
         archive.writestr("unary.npy", bytes(80_000_000))
     with pytest.raises(io.FormatError, match="80000000 declared"):
         io.read(tmp_path / "bomb.npz")
-    # The same content with a small size declared in the directory: cut off there, and found out by its checksum.
+    # The same content with a small size declared in the directory: cut off there, and found out by
+    # its checksum.
     data = (
         (tmp_path / "bomb.npz")
         .read_bytes()

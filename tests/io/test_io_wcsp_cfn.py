@@ -181,7 +181,8 @@ def test_cfn_maximisation_and_bounds(put):
 
 def test_cfn_names_that_look_like_numbers(put):
     text = (
-        '{"problem": {"name": "p", "mustbe": "<9"}, "variables": {"0": ["0", "1"], "7": ["1", "2"]}, '
+        '{"problem": {"name": "p", "mustbe": "<9"}, "variables": {"0": ["0", "1"], "7": ["1", '
+        '"2"]}, '
         '"functions": {"f": {"scope": ["0"], "defaultcost": 1, "costs": ["1", 2]}%s}}'
     )
     assert io.read(put("a.cfn", text % "")).unary.tolist() == [1, 2, 0, 0]

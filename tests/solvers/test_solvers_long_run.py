@@ -1,4 +1,6 @@
-"""A thousand models in one process: memory stays flat, threads end, and the same seed gives the same answers."""
+"""A thousand models in one process: memory stays flat, threads end, and the same seed gives the
+same answers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def resident() -> int:
 
 
 def mixed_model(seed: int) -> gm.CRF:
-    """Chains, grids, loops, tables, cardinalities and hard constraints in turn, of 4 to 20 variables."""
+    """Chains, grids, loops, tables, cardinalities and hard constraints in turn, of 4 to 20
+    variables.
+    """
     rng, kind = np.random.default_rng(seed), seed % 6
     n, labels = int(rng.integers(4, 9)), int(rng.integers(2, 4))
     if kind == 1:

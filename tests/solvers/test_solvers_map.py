@@ -1,4 +1,6 @@
-"""Every registered MAP solver against enumeration, with its certificate, its limits and its refusals."""
+"""Every registered MAP solver against enumeration, with its certificate, its limits and its
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -123,9 +125,8 @@ def test_an_infeasible_model_says_so(solver):
     assert r.as_dict()["energy"] is None and r.as_dict()["status"] == "infeasible"
 
 
-@pytest.mark.parametrize(
-    "solver", [s for s in ANY if s != "alpha-expansion"]
-)  # which refuses hard constraints
+# which refuses hard constraints
+@pytest.mark.parametrize("solver", [s for s in ANY if s != "alpha-expansion"])
 def test_locally_consistent_infeasible_models_never_look_solved(solver):
     r = gm.solve(impossible_model(), solver=solver, max_iter=50)
     assert r.energy == np.inf and r.status in (gm.Status.INFEASIBLE, gm.Status.BOUND)
@@ -462,7 +463,9 @@ def test_a_result_shows_itself():
 
 
 def test_costs_near_the_largest_number_do_not_hang_max_flow():
-    """Their sums overflow, and max-flow with an infinite capacity never ends: the solver leaves such models to others."""
+    """Their sums overflow, and max-flow with an infinite capacity never ends: the solver leaves
+    such models to others.
+    """
     crf = gm.CRF(3, 2).add_unary([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
     crf.add(gm.Potts([[0, 1], [1, 2]], [1e308, 1e308]))
     with pytest.raises(gm.SolverRefusal):

@@ -1,4 +1,6 @@
-"""TRW-S: the grid kernel equals the general one, bounds hold pass by pass, and its state moves to chains without loss."""
+"""TRW-S: the grid kernel equals the general one, bounds hold pass by pass, and its state moves
+to chains without loss.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gmlearn as gm
-from gmlearn.solvers.exact import chains_from_messages
-from gmlearn.solvers.problem import Options, Problem
-from gmlearn.solvers.trws import BinaryGridMessages, GridMessages, PairwiseMessages, make_messages
+from gmlearn.solvers.trws import (
+    BinaryGridMessages,
+    GridLayout,
+    GridMessages,
+    PairwiseMessages,
+    make_messages,
+)
+from gmlearn.solvers.warm import chains_from_messages
 
 
 def grid(rng, shape, size, kind, zero=False, mixed_order=False, signed=False):
@@ -58,12 +65,13 @@ def test_the_grid_kernel_equals_the_general_one_pass_by_pass(
 ):
     crf, w = grid(np.random.default_rng(seed), shape, size, kind, zero, mixed_order, signed)
     plain = PairwiseMessages(crf, w)
-    fast = [kind(crf, w, shape) for kind in [GridMessages, BinaryGridMessages][: 1 + (size == 2)]]
+    layout = GridLayout.of(crf.blocks[0].variables, shape)
+    fast = [kind(crf, w, layout) for kind in [GridMessages, BinaryGridMessages][: 1 + (size == 2)]]
     for forward in (True, False) * 3:
         bound = plain.half(forward)
         for messages in fast:
             assert messages.half(forward) == pytest.approx(bound, abs=1e-9)
-            assert np.allclose(messages.stored(not forward), plain.stored(not forward))
+            assert np.allclose(messages.kept.rows(crf.n_states), plain.kept.rows(crf.n_states))
     assert all(np.array_equal(messages.decode(), fast[0].decode()) for messages in fast)
 
 
@@ -119,11 +127,10 @@ def test_general_passes_never_exceed_the_minimum(kind, seed):
 
 def transferred(crf, w, sweeps):
     """(bound of TRW-S after one more sweep, bound of the chains that its state was moved to)."""
-    problem = Problem(crf, w, Options())
     messages = make_messages(crf, w)
     for _ in range(sweeps):
         messages.sweep()
-    dual = chains_from_messages(problem, messages)
+    dual = chains_from_messages(crf, w, messages)
     assert np.abs(np.bincount(dual.coords, dual.lam)).max() < 1e-9, "multipliers sum to zero"
     probe = make_messages(crf, w)
     for _ in range(sweeps):
@@ -142,7 +149,9 @@ def test_grids_move_to_chains_without_loss_once_messages_have_settled(
 
 
 def test_grids_lose_little_before_their_messages_settle():
-    """Rows and columns do not bend at the border as TRW-S's own chains do, so that unsettled messages lose a little there."""
+    """Rows and columns do not bend at the border as TRW-S's own chains do, so that unsettled
+    messages lose a little there.
+    """
     crf, w = grid(np.random.default_rng(21), (3, 4), 3, "potts")
     before, after = transferred(crf, w, 1)
     assert after >= before - 0.2
