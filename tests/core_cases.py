@@ -10,7 +10,9 @@ import gmlearn as gm
 
 
 class Weird(gm.RaggedBlock):
-    """Cliques of any size that pay `rate` for each label different from the first member's: a stranger's potential."""
+    """Cliques of any size that pay `rate` for each label different from the first member's: a
+    stranger's potential.
+    """
 
     name = "weird"
     per_clique = ("rate",)
@@ -71,7 +73,9 @@ def forbid(rng, table, share=0.2):
 
 
 def random_model(rng, kind="pairwise", coarse=False):
-    """(crf, weights). Kinds: pairwise, mixed (numbers of states), high-order, hard, tree, binary, constant."""
+    """(crf, weights). Kinds: pairwise, mixed (numbers of states), high-order, hard, tree,
+    binary, constant.
+    """
     n = 5
     states = (
         rng.integers(1, 4, n)

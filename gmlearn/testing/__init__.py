@@ -6,27 +6,31 @@ One line in a plugin's tests runs all of them on all that it registers::
     def test_contracts(thing, check):
         check(thing)
 
-and ``gm.testing.check(thing)`` (from the shell ``gmlearn check NAME``) does the same for one thing. The checks are plain
-functions, in ``gm.testing.checks_of(kind)``. What the kit needs to know of a thing:
+and ``gm.testing.check(thing)`` (from the shell ``gmlearn check NAME``) does the same for one thing.
+The checks are plain functions, in ``gm.testing.checks_of(kind)``. What the kit needs of a thing:
 
-==================  =========================================================================================================
-slave solver        ``examples(rng)``: small bound blocks with weights; ``soft_exact = False`` if its log-partition only bounds
-slave group         ``check(group, weights=w)``; ``energy(labels, w)`` and ``ptr`` where it is to be compared with enumeration
-potential           nothing if a slave solver has it among its examples; else a class method ``examples(rng)`` of the same kind
-loss                nothing if it needs no parameters; else a class method ``examples(rng)``: list of (loss, crf, truth)
-decomposition       ``examples(rng)``: list of (crf, weights), if it refuses the kit's own models
-solver              nothing; ``examples(rng)``: list of (crf, weights), if it refuses the kit's own models
-trainer             ``examples(rng)``: list of (samples, options of `TrainingOptions`), if it refuses the kit's own samples
-others              nothing (file formats, experiments, optimisers)
-==================  =========================================================================================================
+- slave solver: ``examples(rng)``, small bound blocks with weights; ``large_examples(rng)``, blocks
+  that are too large for enumeration; ``soft_exact = False`` if its log-partition only bounds.
+- potential: nothing if a slave solver has it among its examples; else class methods
+  ``examples(rng)`` and ``large_examples(rng)`` of the same kind.
+- slave group: ``check(group, weights=w)``; ``energy(labels, w)`` and ``ptr`` where it is to be
+  compared with enumeration.
+- loss: nothing if it needs no parameters; else a class method ``examples(rng)``, a list of (loss,
+  crf, truth).
+- decomposition, solver: nothing; ``examples(rng)``, a list of (crf, weights), if it refuses the
+  kit's own models; for a solver ``large_examples(rng)`` likewise.
+- trainer: nothing; ``examples(rng)``, a list of (samples, options of `TrainingOptions`), if it
+  refuses the kit's own samples.
+- file format, experiment, optimiser: nothing.
 
-A failure that is known is listed in the class attribute ``known_failures = {check name: reason}``; it is reported as such,
-and as an error once it passes.
+A failure that is known is listed in the class attribute ``known_failures = {check name: reason}``;
+it is reported as such, and as an error once it passes.
 """
 
 from gmlearn.testing import (
     decomposition_checks,
     edge_checks,
+    large_checks,
     learn_checks,
     loss_checks,
     potential_checks,
@@ -66,6 +70,7 @@ __all__ = [
     "checks_of",
     "decomposition_checks",
     "edge_checks",
+    "large_checks",
     "learn_checks",
     "loopback",
     "loss_checks",

@@ -1,4 +1,7 @@
-"""Enumeration: the specification that everything else is compared with. Slow, obvious, for a few variables only."""
+"""Enumeration: the specification that everything else is compared with.
+
+Slow, obvious, for a few variables only.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ MAX_JOINT = 50_000
 
 
 def joint_labels(states: np.ndarray) -> np.ndarray:
-    """All labellings (T, k) of variables with `states` (k,) states, the last one changing fastest."""
+    """All labellings (T, k) of variables with `states` (k,) states, the last one changing
+    fastest.
+    """
     total = float(np.prod(states, dtype=float))
     if total > MAX_JOINT:
         raise NotApplicable(
-            f"{total:.3g} joint states are too many to enumerate (limit {MAX_JOINT}); give smaller examples"
+            f"{total:.3g} joint states are too many to enumerate (limit {MAX_JOINT}); give "
+            f"smaller examples"
         )
     return np.indices(tuple(int(s) for s in states)).reshape(len(states), -1).T
 
@@ -59,7 +65,9 @@ def energy_table(crf: CRF, w: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def brute_force(crf: CRF, weights: Any = None) -> tuple[np.ndarray, float]:
-    """A minimiser (V,) and the minimum of a small model; the minimum is inf if nothing is feasible."""
+    """A minimiser (V,) and the minimum of a small model; the minimum is inf if nothing is
+    feasible.
+    """
     table = energy_table(crf, crf.check_weights(weights))
     best = np.unravel_index(int(table.argmin()), table.shape)
     return np.array(best, np.int64), float(table[best])
@@ -68,30 +76,36 @@ def brute_force(crf: CRF, weights: Any = None) -> tuple[np.ndarray, float]:
 class SlaveTables:
     """All labellings of all slaves of a group with their energies, without theta.
 
-    The group needs `ptr` (S + 1,), the dual variables of each of its members, and ``energy(labels (S,), w) -> (M,)``.
+    The group needs `ptr` (S + 1,), the dual variables of each of its members, and ``energy(labels
+    (S,), w) -> (M,)``. Where the labels of some members follow from others it says so by
+    `free_states` (S,), which is 1 for them, and ``complete(labels) -> labels``.
     """
 
     def __init__(self, group: Any, w: Mapping[str, np.ndarray]):
         if not callable(getattr(group, "energy", None)) or getattr(group, "ptr", None) is None:
             raise NotApplicable(
-                f"{type(group).__name__} has no ptr and energy(labels, w), so its slaves cannot be enumerated"
+                f"{type(group).__name__} has no ptr and energy(labels, w), so its slaves cannot "
+                f"be enumerated"
             )
         self.group = group
-        states = np.diff(group.ptr)
-        member_owner = group.owner[group.ptr[:-1]] if len(states) else np.zeros(0, np.int64)
+        # labels that follow from others (joint labels of shared cliques) are not enumerated
+        complete = getattr(group, "complete", lambda labels: labels)
+        free = np.diff(group.ptr) if not hasattr(group, "free_states") else group.free_states
+        member_owner = group.owner[group.ptr[:-1]] if len(free) else np.zeros(0, np.int64)
         self.members = [np.flatnonzero(member_owner == m) for m in range(group.n)]
-        self.labels = [joint_labels(states[s]) for s in self.members]
-        self.dual = [group.ptr[s] + x for s, x in zip(self.members, self.labels)]
+        self.labels = [joint_labels(free[s]) for s in self.members]
         self.energy = [np.empty(len(x)) for x in self.labels]
         # every slave goes through its own labellings; the shorter ones stay at their last
         for t in range(max((len(x) for x in self.labels), default=0)):
-            whole = np.zeros(len(states), np.int64)
+            whole = np.zeros(len(free), np.int64)
             for s, x in zip(self.members, self.labels):
                 whole[s] = x[min(t, len(x) - 1)]
+            whole = complete(whole)
             values = group.energy(whole, w)
-            for m, x in enumerate(self.labels):
+            for m, (s, x) in enumerate(zip(self.members, self.labels)):
                 if t < len(x):
-                    self.energy[m][t] = values[m]
+                    self.energy[m][t], x[t] = values[m], whole[s]
+        self.dual = [group.ptr[s] + x for s, x in zip(self.members, self.labels)]
 
     def totals(self, theta: np.ndarray) -> list[np.ndarray]:
         """For every slave theta + h of all its labellings, (T_m,)."""

@@ -1,4 +1,6 @@
-"""The doors of the kit: by name, by owner, as a pytest decorator, and the built-ins as if they were a stranger's."""
+"""The doors of the kit: by name, by owner, as a pytest decorator, and the built-ins as if they
+were a stranger's.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _has_checks(kind: str) -> bool:
 
 
 def resolve(what: Things) -> list[Any]:
-    """Things out of an owner's name, a registered name (of any kind), a thing, or a list of these."""
+    """Things out of an owner's name, a registered name (of any kind), a thing, or a list of
+    these.
+    """
     if not isinstance(what, str):
         if getattr(what, "registry_kind", None) is None and isinstance(what, Iterable):
             return [thing for part in what for thing in resolve(part)]
@@ -71,9 +75,11 @@ def resolve(what: Things) -> list[Any]:
 
 
 def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
-    """Run all checks on what is registered under a name, or by a plugin: rows (thing, check, ok, message).
+    """Run all checks on what is registered under a name, or by a plugin: rows (thing, check, ok,
+    message).
 
-    A known failure is ok, with its reason as the message; so is a check that does not apply, with the reason.
+    A known failure is ok, with its reason as the message; so is a check that does not apply, with
+    the reason.
     """
     rows = []
     for thing in resolve(name):
@@ -84,7 +90,8 @@ def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
 
 
 def parametrize_with_checks(owner_or_names: Things) -> Callable:
-    """Pytest decorator: one test for each check of each thing. The test receives `thing` and `check` and calls one on the other.
+    """Pytest decorator: one test for each check of each thing. The test receives `thing` and
+    `check` and calls one on the other.
 
     Parameters
     ----------
@@ -134,16 +141,17 @@ def _skipping(one: Callable) -> Callable:
 
 @contextmanager
 def loopback(owner: str = "loopback") -> Iterator[Registry]:
-    """Within it, the built-in parts are a foreign plugin's: registered under `owner` through a fresh registry, nothing else.
+    """Within it, the built-in parts are a foreign plugin's: registered under `owner` through a
+    fresh registry, nothing else.
 
     The tests run once inside it, so that the door that plugins use is known to be wide enough.
     """
     from gmlearn import builtin
 
     plugin = ModuleType(f"gmlearn_{owner}")
-    for hook, _ in KINDS.values():
-        if hasattr(builtin, hook):
-            setattr(plugin, hook, getattr(builtin, hook))
+    for kind in KINDS.values():
+        if hasattr(builtin, kind.hook):
+            setattr(plugin, kind.hook, getattr(builtin, kind.hook))
     fresh = Registry(entry_points=False)
     fresh.add_plugin(plugin, owner)
     before = dict(vars(registry))

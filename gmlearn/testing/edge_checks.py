@@ -34,7 +34,9 @@ def _writes(thing: Any) -> bool:
 def check_round_trip_keeps_energies(
     thing: Any, crf: CRF, w: Weights, rng: np.random.Generator
 ) -> None:
-    """What is written and read again has the same variables and the same energy at every labelling, inf included."""
+    """What is written and read again has the same variables and the same energy at every
+    labelling, inf included.
+    """
     if not _writes(thing):
         raise NotApplicable("the format is only read")
     for extension in thing.extensions:
@@ -98,7 +100,9 @@ def check_extensions(thing: Any, rng: np.random.Generator) -> None:
 
 @check_of(EXPERIMENT, whole=True)
 def check_name_and_summary(thing: Any, rng: np.random.Generator) -> None:
-    """A name that can be typed, a summary of one line, a function to call, and words on the data if it needs some."""
+    """A name that can be typed, a summary of one line, a function to call, and words on the data
+    if it needs some.
+    """
     expect(
         re.fullmatch(r"[a-z0-9][a-z0-9_-]*", thing.name) is not None,
         f"name {thing.name!r}, expected a-z, 0-9, - and _",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from gmlearn.registry import KINDS, expected_things, registry
 
 #: absolute and relative difference that counts as rounding
 TOL = 1e-8
@@ -17,7 +20,9 @@ FEWER_SEEDS = {"solver": 1, "optimizer": 1, "trainer": 2, "decomposition": 2, "f
 
 
 class NotApplicable(Exception):
-    """A check has nothing to look at in this thing; the message says why. Reported, never passed over in silence."""
+    """A check has nothing to look at in this thing; the message says why. Reported, never passed
+    over in silence.
+    """
 
 
 class KnownFailureWarning(UserWarning):
@@ -44,8 +49,8 @@ class GroupCase:
         return self.group.has(power)
 
 
-#: kind -> function(thing, rng) that yields the arguments of its checks
-_CASES: dict[str, Callable[[Any, np.random.Generator], Iterable[tuple]]] = {}
+#: (kind, large?) -> function(thing, rng) that yields the arguments of its checks
+_CASES: dict[tuple[str, bool], Callable[[Any, np.random.Generator], Iterable[tuple]]] = {}
 _CHECKS: dict[str, list[Check]] = {}
 #: the thing checked last, and its examples by seed
 _latest: list[Any] = []
@@ -53,12 +58,15 @@ _latest: list[Any] = []
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one kind of thing; call it with the thing. AssertionError with the numbers if it fails.
+    """One check of one kind of thing; call it with the thing. AssertionError with the numbers if it
+    fails.
 
     Parameters
     ----------
-    needs : an optional power ("min_marginals", "log_partition") without which the check does not concern a thing.
+    needs : an optional power ("min_marginals", "log_partition") without which the check does not
+        concern a thing.
     whole : the function takes (thing, rng), not the examples one by one.
+    large : the function takes the examples that are too large for enumeration.
     """
 
     kind: str
@@ -66,6 +74,7 @@ class Check:
     function: Callable[..., None]
     needs: str | None = None
     whole: bool = False
+    large: bool = False
 
     def concerns(self, thing: Any) -> bool:
         """Has the thing the power that this check looks at?"""
@@ -74,7 +83,7 @@ class Check:
     def __call__(self, thing: Any, n_seeds: int | None = None) -> None:
         applied, reasons = 0, set()
         n_seeds = FEWER_SEEDS.get(self.kind, N_SEEDS) if n_seeds is None else n_seeds
-        for seed in range(1 if self.whole else n_seeds):
+        for seed in range(1 if self.whole or self.large else n_seeds):
             for number, case in enumerate(self._cases(thing, seed)):
                 try:
                     self.function(*case, np.random.default_rng([seed, number, 1]))
@@ -86,14 +95,18 @@ class Check:
         if not applied:
             raise NotApplicable(
                 "; ".join(sorted(reasons))
-                or "there is nothing to check it on, see check_has_examples"
+                or (
+                    "it brings no large_examples(rng)"
+                    if self.large
+                    else "there is nothing to check it on, see check_has_examples"
+                )
             )
 
     def _cases(self, thing: Any, seed: int) -> Iterable[tuple]:
         if self.whole:
             return [(thing,)]
         try:
-            return examples_of(thing, seed)
+            return examples_of(thing, seed, self.large)
         except NotApplicable:
             raise
         except Exception as error:
@@ -104,32 +117,36 @@ class Check:
         what = (
             str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         )
+        owners = [f"plugin {e.owner!r}, " for e in registry.entries() if e.obj is thing]
         raise AssertionError(
-            f"{self.name} failed for the {self.kind} {name_of(thing)!r} ({where}): {what}"
+            f"{self.name} failed for the {self.kind} {name_of(thing)!r} "
+            f"({''.join(owners)}{where}): {what}"
         ) from error
 
     def __repr__(self) -> str:
         return self.name
 
 
-def check_of(*kinds: str, needs: str | None = None, whole: bool = False) -> Callable:
+def check_of(
+    *kinds: str, needs: str | None = None, whole: bool = False, large: bool = False
+) -> Callable:
     """Decorator: the function is a check of things of these kinds."""
 
     def register(function: Callable) -> Callable:
         for kind in kinds:
             _CHECKS.setdefault(kind, []).append(
-                Check(kind, function.__name__, function, needs, whole)
+                Check(kind, function.__name__, function, needs, whole, large)
             )
         return function
 
     return register
 
 
-def cases_of(*kinds: str) -> Callable:
-    """Decorator: the function yields the arguments for the checks of these kinds."""
+def cases_of(*kinds: str, large: bool = False) -> Callable:
+    """Decorator: the function yields the arguments for the (large) checks of these kinds."""
 
     def register(function: Callable) -> Callable:
-        _CASES.update(dict.fromkeys(kinds, function))
+        _CASES.update({(kind, large): function for kind in kinds})
         return function
 
     return register
@@ -139,11 +156,13 @@ def checks_of(kind: str) -> list[Check]:
     """All checks of a kind of thing ("slave solver", "potential", "loss", ...)."""
     if kind not in _CHECKS:
         raise ValueError(f"kind: expected one of {sorted(_CHECKS)}, got {kind!r}")
-    return list(_CHECKS[kind])
+    return sorted(_CHECKS[kind], key=lambda one: one.large)
 
 
 def checks_for(thing: Any) -> list[Check]:
-    """The checks that concern a thing: those of its kind, less those of powers that it does not claim."""
+    """The checks that concern a thing: those of its kind, less those of powers that it does not
+    claim.
+    """
     found = checks_of(kind_of(thing))
     unknown = [name for name in known_failures(thing) if name not in {c.name for c in found}]
     if unknown:
@@ -159,8 +178,14 @@ def kind_of(thing: Any) -> str:
     kind = getattr(thing, "registry_kind", None)
     if kind not in _CHECKS:
         raise TypeError(
-            f"thing: expected an object or class derived from one of gmlearn's base classes "
-            f"({', '.join(sorted(_CHECKS))}), got {thing!r}"
+            f"thing: expected {expected_things()}, or a slave group with weights=..., got "
+            f"{thing!r}; what is registered under a name is checked by "
+            f"gmlearn.testing.run_checks(name)"
+        )
+    if isinstance(thing, type) and kind in KINDS and not KINDS[kind].by_class:
+        raise TypeError(
+            f"thing: expected an object of the class {thing.__name__}, got the class itself; pass "
+            f"{thing.__name__}(...), with the arguments that it needs"
         )
     return kind
 
@@ -175,15 +200,16 @@ def name_of(thing: Any) -> str:
     return str(getattr(thing, "name", "") or getattr(thing, "__name__", type(thing).__name__))
 
 
-def examples_of(thing: Any, seed: int = 0) -> list[tuple]:
-    """The arguments that the checks of a thing get, one tuple for each example."""
+def examples_of(thing: Any, seed: int = 0, large: bool = False) -> list[tuple]:
+    """The arguments that the (large) checks of a thing get, one tuple for each example."""
     # the checks of one thing run one after the other, and examples may be costly to make
     if not (_latest and _latest[0] is thing):
         _latest[:] = [thing, {}]
     made = _latest[1]
-    if seed not in made:
-        made[seed] = list(_CASES[kind_of(thing)](thing, np.random.default_rng(seed)))
-    return made[seed]
+    if (seed, large) not in made:
+        rng = np.random.default_rng(seed)
+        made[seed, large] = list(_CASES[kind_of(thing), large](thing, rng))
+    return made[seed, large]
 
 
 def forget_examples() -> None:
@@ -192,7 +218,8 @@ def forget_examples() -> None:
 
 
 def check(thing: Any, weights: dict[str, Any] | None = None) -> None:
-    """Run every check of the thing's kind; AssertionError with the check, the thing and the numbers at the first failure.
+    """Run every check of the thing's kind; AssertionError with the check, the thing and the numbers
+    at the first failure.
 
     Parameters
     ----------
@@ -230,7 +257,8 @@ def outcome(one: Check, thing: Any, n_seeds: int | None = None) -> tuple[bool, s
     if reason is not None:
         return (
             False,
-            f"{one.name} passes for {name_of(thing)!r}, but is listed in known_failures ({reason}); remove it there",
+            f"{one.name} passes for {name_of(thing)!r}, but is listed in known_failures "
+            f"({reason}); remove it there",
         )
     return True, ""
 
@@ -248,9 +276,40 @@ def check_has_examples(thing: Any, rng: np.random.Generator) -> None:
 
 
 def expect(condition: Any, message: str) -> None:
-    """AssertionError with `message` unless all of `condition` holds; works under ``python -O`` too."""
+    """AssertionError with `message` unless all of `condition` holds; works under ``python -O``
+    too.
+    """
     if not np.all(condition):
         raise AssertionError(message)
+
+
+def answer_of(what: str, call: Callable[[], Any]) -> Any:
+    """What `call` returns; AssertionError that names `what` if it raises."""
+    try:
+        return call()
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def expect_in_time(
+    run: Callable[[], Any],
+    limit: float,
+    what: str,
+    clock: Callable[[], float] = time.perf_counter,
+    tries: int = 10,
+) -> Any:
+    """What `run` returns; AssertionError if so many calls of it all take longer than `limit`
+    seconds (some may meet a busy machine, or compile).
+    """
+    for _ in range(tries):
+        start = clock()
+        result = run()
+        seconds = clock() - start
+        if seconds <= limit:
+            return result
+    raise AssertionError(
+        f"took more than {limit:.3g} s in {tries} runs {what}, {seconds:.3g} s at last"
+    )
 
 
 def expect_close(found: Any, truth: Any, what: str, tol: float = TOL) -> None:

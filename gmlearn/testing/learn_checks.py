@@ -1,4 +1,6 @@
-"""Checks of optimisers and trainers: the objective falls, bounds the hinge and the loss, and runs can be repeated and resumed."""
+"""Checks of optimisers and trainers: the objective falls, bounds the hinge and the loss, and
+runs can be repeated and resumed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ MU, PASSES = 0.1, 10
 
 
 def small_samples(rng: np.random.Generator, n_samples: int = 3) -> list[Sample]:
-    """Samples with learnt unary, Potts and difference potentials on a cycle of four variables, truths near the data."""
+    """Samples with learnt unary, Potts and difference potentials on a cycle of four variables,
+    truths near the data.
+    """
     samples = []
     for _ in range(n_samples):
         truth = rng.integers(0, 3, 4)
@@ -33,17 +37,19 @@ def small_samples(rng: np.random.Generator, n_samples: int = 3) -> list[Sample]:
 
 
 def hinges(objective: Objective, w: np.ndarray) -> tuple[float, float]:
-    """By enumeration: R(w) + sum of structured hinges, and R(w) + sum of the losses of the predictions."""
-    hinge_total = delta_total = objective.prior.value(w)
-    for state in objective.states:
-        weights = {name: objective.layout.split(w)[name] for name in state.sample.crf.layout.shapes}
-        augmented = energy_table(state.augmented, weights).min()
-        hinge_total += state.weight * (state.truth_energy(w) - augmented)
-        table = energy_table(state.sample.crf, weights)
-        x = np.array(np.unravel_index(int(table.argmin()), table.shape))
-        delta_total += state.weight * state.loss.value(
-            state.sample.crf, x, state.truth, state.sample.observed
-        )
+    """By enumeration: R(w) + sum of structured hinges, and R(w) + sum of the losses of the
+    predictions.
+    """
+    hinge_total = delta_total = objective.regularization.value(w)
+    for batch in objective.batches:
+        for sample, loss, truth in zip(batch.samples, batch.losses, batch.truths):
+            crf, observed = sample.crf, sample.observed
+            weights = {name: objective.layout.split(w)[name] for name in crf.layout.shapes}
+            augmented = energy_table(loss.augment(crf, sample.labels, observed), weights).min()
+            hinge_total += batch.weight * (crf.energy(truth, weights) - augmented)
+            table = energy_table(crf, weights)
+            x = np.array(np.unravel_index(int(table.argmin()), table.shape))
+            delta_total += batch.weight * loss.value(crf, x, truth, observed)
     return hinge_total, delta_total
 
 
@@ -54,7 +60,9 @@ def hinges(objective: Objective, w: np.ndarray) -> tuple[float, float]:
 def optimizer_cases(
     thing: Any, rng: np.random.Generator
 ) -> Iterator[tuple[Any, Sequence[Sample], TrainingOptions]]:
-    """(optimiser class, samples, options): the hinge, the soft objective, and non-negative weights, unless refused."""
+    """(optimiser class, samples, options): the hinge, the soft objective, and non-negative
+    weights, unless refused.
+    """
     samples = small_samples(rng)
     for temperature, constraints in (
         (0.0, None),
@@ -65,13 +73,13 @@ def optimizer_cases(
         options = TrainingOptions(
             regularizer=L2(MU), temperature=temperature, constraints=constraints
         )
-        if thing.refuses(build_objective(samples, options).prior, temperature) is None:
+        if thing.refuses(build_objective(samples, options).regularization, temperature) is None:
             yield thing, samples, options
 
 
 def _started(kind: Any, samples: Sequence[Sample], options: TrainingOptions, seed: int = 3) -> Any:
     objective = build_objective(samples, options)
-    return kind(objective, objective.prior.project(np.zeros(objective.layout.size)), seed)
+    return kind(objective, objective.regularization.project(np.zeros(objective.layout.size)), seed)
 
 
 def _passes(optimizer: Any, n: int) -> list[tuple[Any, np.ndarray]]:
@@ -144,7 +152,7 @@ def check_weights_stay_feasible(
             expect(np.isfinite(w), f"weights after pass {number} are not finite")
             expect_close(
                 w,
-                optimizer.objective.prior.project(np.array(w)),
+                optimizer.objective.regularization.project(np.array(w)),
                 f"weights after pass {number} against their projection",
             )
 
@@ -164,12 +172,15 @@ def check_same_seed_same_weights(
 def check_state_is_all_it_remembers(
     kind: Any, samples: Sequence[Sample], options: TrainingOptions, rng: np.random.Generator
 ) -> None:
-    """A new optimiser that is given the state after three passes goes on as the old one does: checkpoints rely on it."""
+    """A new optimiser that is given the state after three passes goes on as the old one does:
+    checkpoints rely on it.
+    """
     whole, begun = _started(kind, samples, options), _started(kind, samples, options)
     _passes(whole, 6)
     _passes(begun, 3)
     resumed = _started(kind, samples, options)
-    resumed.restore(begun.snapshot())
+    state, batches = begun.snapshot()
+    resumed.restore(state, [batch.arrays() for batch in batches])
     _passes(resumed, 3)
     expect_close(resumed.w, whole.w, "weights after resuming", tol=1e-12)
 
@@ -181,7 +192,9 @@ def check_state_is_all_it_remembers(
 def trainer_cases(
     thing: Any, rng: np.random.Generator
 ) -> Iterator[tuple[Any, Sequence[Sample], dict[str, Any]]]:
-    """(trainer, samples, options): its own ``examples(rng)``, or the kit's samples if it does not refuse them."""
+    """(trainer, samples, options): its own ``examples(rng)``, or the kit's samples if it does
+    not refuse them.
+    """
     if callable(getattr(thing, "examples", None)):
         yield from ((thing, samples, options) for samples, options in thing.examples(rng))
         return

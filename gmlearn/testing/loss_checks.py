@@ -1,4 +1,6 @@
-"""Checks of losses: Delta vanishes at the truth, is never negative, and its blocks add up to -Delta."""
+"""Checks of losses: Delta vanishes at the truth, is never negative, and its blocks add up to
+-Delta.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ LOSS = "loss"
 
 @cases_of(LOSS)
 def loss_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, CRF, np.ndarray]]:
-    """(loss, crf, truth): the class's own examples, or the loss with its defaults on random models."""
+    """(loss, crf, truth): the class's own examples, or the loss with its defaults on random
+    models.
+    """
     own = getattr(thing, "examples", None)
     if inspect.isclass(thing) and callable(own):
         yield from own(rng)
@@ -78,7 +82,9 @@ def check_never_negative(loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.
 def check_augmented_energy_is_energy_minus_delta(
     loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
 ) -> None:
-    """augment(crf, truth) has the energy E(x) - Delta(x, truth) for every x; also where variables are hidden."""
+    """augment(crf, truth) has the energy E(x) - Delta(x, truth) for every x; also where
+    variables are hidden.
+    """
     w = random_weights(rng, crf)
     for observed in (_all(crf), _some(crf, rng)):
         if not observed.all() and not _accepts(loss, crf, truth, observed):
@@ -144,7 +150,9 @@ def check_hidden_variables_are_ignored(
 def check_loss_augmented_minimum(
     loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
 ) -> None:
-    """min over x of E - Delta, which training minimises, is what enumeration of E and Delta says."""
+    """min over x of E - Delta, which training minimises, is what enumeration of E and Delta
+    says.
+    """
     w = random_weights(rng, crf)
     energy = energy_table(crf, w)
     delta = np.array(

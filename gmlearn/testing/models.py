@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import grid_edges
 from gmlearn.potentials import Block, Difference, LearntTable, Potts, Table, Truncated, Unary
+from gmlearn.testing.kit import expect
 
 Model = tuple[str, CRF, dict[str, np.ndarray]]
 
@@ -44,9 +46,8 @@ def _tables(rng: np.random.Generator, crf: CRF, scopes: np.ndarray, hard: float)
     tables = [rng.normal(size=tuple(crf.n_states[s])) for s in scopes]
     for table in tables:
         forbidden = rng.random(table.shape) < hard
-        forbidden[(0,) * table.ndim] = (
-            False  # all zeros stay allowed, so that the model is feasible
-        )
+        # all zeros stay allowed, so that the model is feasible
+        forbidden[(0,) * table.ndim] = False
         table[forbidden] = np.inf
     return Table(scopes, tables)
 
@@ -102,7 +103,9 @@ def random_crf(
 
 
 def small_models(rng: np.random.Generator) -> Iterator[Model]:
-    """Models of every structure that a solver or decomposition may accept or refuse: name, model, weights."""
+    """Models of every structure that a solver or decomposition may accept or refuse: name,
+    model, weights.
+    """
     yield ("pairwise", *random_crf(rng, n_states=3))
     yield ("mixed states", *random_crf(rng, n_vars=6))
     yield ("high order", *random_crf(rng, n_triples=3))
@@ -140,16 +143,57 @@ def _grid(
     return crf, {name: np.abs(rng.normal(size=shape)) for name, shape in block.segments().items()}
 
 
+def large_models(rng: np.random.Generator) -> Iterator[Model]:
+    """Models that no enumeration reaches: a frustrated grid, and cliques of three."""
+    grid = _unary(rng, CRF(400, 4))
+    grid.add(Potts(grid_edges(20, 20), rng.normal(size=760)))
+    yield "grid", grid, {}
+    yield ("high order", *random_crf(rng, n_vars=60, n_states=4, density=0.05, n_triples=60))
+
+
 def infeasible_models() -> Iterator[Model]:
-    """Models without a feasible labelling; the first is seen by any bound, the second by no local relaxation."""
+    """Models without a feasible labelling; the first is seen by any bound, the second by no
+    local relaxation.
+    """
     yield "a variable without labels", CRF(3, 2).add_unary([[0, 1], [np.inf, np.inf], [1, 0]]), {}
     triangle = CRF(3, 2)
     triangle.add(Table([[0, 1], [1, 2], [0, 2]], np.where(np.eye(2) > 0, np.inf, 0.0)))
     yield "a triangle to be coloured with two colours", triangle, {}
 
 
+@contextmanager
+def untouched(crf: CRF, w: dict[str, np.ndarray]) -> Iterator[None]:
+    """AssertionError if a model or its weights are others after the `with` than before."""
+
+    def state() -> dict[str, np.ndarray]:
+        parts = {"model": vars(crf), "weights": w}
+        parts |= {f"block {i}, {b.name}": vars(b) for i, b in enumerate(crf.blocks)}
+        return {
+            f"{part}: {name}": np.array(value)
+            for part, held in parts.items()
+            for name, value in held.items()
+            if isinstance(value, (np.ndarray, float, int))
+        }
+
+    blocks, before = list(crf.blocks), state()
+    yield
+    expect(
+        len(blocks) == len(crf.blocks) and all(a is b for a, b in zip(blocks, crf.blocks)),
+        "the model has other blocks than before",
+    )
+    after = state()
+    changed = [
+        name
+        for name, value in before.items()
+        if name not in after or not np.array_equal(value, after[name])
+    ]
+    expect(not changed, f"the model was changed ({', '.join(changed)})")
+
+
 class MarkedClique(Block):
-    r"""One clique with a weight of its own, :math:`h(x) = w\, table[x]`: by the weights one sees who holds which clique."""
+    r"""One clique with a weight of its own, :math:`h(x) = w\, table[x]`: by the weights one sees
+    who holds which clique.
+    """
 
     name = "marked"
     per_clique = ("tables",)
@@ -176,7 +220,9 @@ class MarkedClique(Block):
 
 
 def marked_crf(rng: np.random.Generator, crf: CRF) -> CRF:
-    """The hypergraph of `crf` with a `MarkedClique` (weight ``"clique <i>"``) in place of every clique."""
+    """The hypergraph of `crf` with a `MarkedClique` (weight ``"clique <i>"``) in place of every
+    clique.
+    """
     marked = _unary(rng, CRF(crf.n_states))
     for block in crf.clique_blocks:
         for m in range(len(block)):

@@ -1,4 +1,6 @@
-"""Checks of potentials: energy = const + w . features, exact infinities, take, tables, and what `bind` refuses."""
+"""Checks of potentials: energy = const + w . features, exact infinities, take, tables, and what
+`bind` refuses.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ LARGEST = 1e6
 
 @cases_of(POTENTIAL)
 def potential_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Block, Weights]]:
-    """(block, w): a bound block itself; a class's own examples; else those of the slave solvers that use the class."""
+    """(block, w): a bound block itself; a class's own examples; else those of the slave solvers
+    that use the class.
+    """
     if isinstance(thing, Block):
         if thing.states is None:
             raise ValueError(f"{thing} is not bound; use block.bind(n_states)")
@@ -106,7 +110,9 @@ def check_energy_is_const_plus_w_features(
 
 @check_of(POTENTIAL)
 def check_energy_is_linear_in_w(block: Block, w: Weights, rng: np.random.Generator) -> None:
-    """energy(x, a) + energy(x, b) - energy(x, 0) = energy(x, a + b), and energy(x, -2 a) follows the same line."""
+    """energy(x, a) + energy(x, b) - energy(x, 0) = energy(x, a + b), and energy(x, -2 a) follows
+    the same line.
+    """
     if not w:
         raise NotApplicable("the potential has no weights")
     other = random_weights(rng, block)
@@ -156,11 +162,9 @@ def check_weighted_features_are_linear(block: Block, w: Weights, rng: np.random.
 def check_clique_features_sum_to_features(
     block: Block, w: Weights, rng: np.random.Generator
 ) -> None:
-    """clique_features, where known, has a leading M and adds up to features, in groups to features_by."""
+    """clique_features has a leading M and adds up to features, in groups to features_by."""
     x = member_labels(block, rng)
     parts = block.clique_features(x)
-    if parts is None:
-        raise NotApplicable("only the sum of the features is known")
     shapes = {name: np.shape(value) for name, value in parts.items()}
     expected = {name: (len(block), *shape) for name, shape in block.segments().items()}
     expect(shapes == expected, f"clique_features have shapes {shapes}, expected {expected}")
@@ -174,12 +178,34 @@ def check_clique_features_sum_to_features(
         name: np.stack([value[group == g].sum(axis=0) for g in range(4)])
         for name, value in parts.items()
     }
-    expect_features(block.features_by(x, group, 4) or {}, sums, "features_by")
+    expect_features(block.features_by(x, group, 4), sums, "features_by")
+
+
+@check_of(POTENTIAL)
+def check_joined_blocks_keep_their_energies(
+    block: Block, w: Weights, rng: np.random.Generator
+) -> None:
+    """Two copies side by side, as `gm.join` makes them of many models, cost what each costs."""
+    shift = int(block.members.max(initial=-1)) + 1
+    if not block.fits(block):
+        raise NotApplicable("its blocks are not joined")
+    both, x, y = block.join([block, block], [0, shift]), *(member_labels(block, rng) for _ in "ab")
+    expect(
+        np.array_equal(both.members, np.concatenate([block.members, block.members + shift])),
+        "join: the variables of the second block are not shifted",
+    )
+    expect_close(
+        both.energy(both.shape_members(np.concatenate([np.ravel(x), np.ravel(y)])), w),
+        np.concatenate([block.energy(x, w), block.energy(y, w)]),
+        "energies of joined blocks",
+    )
 
 
 @check_of(POTENTIAL)
 def check_infinity_is_exact(block: Block, w: Weights, rng: np.random.Generator) -> None:
-    """A hard constraint is +inf whatever the weights; no NaN, no -inf, no large number that stands in for inf."""
+    """A hard constraint is +inf whatever the weights; no NaN, no -inf, no large number that
+    stands in for inf.
+    """
     zero = {name: np.zeros_like(value) for name, value in w.items()}
     large = {name: 1e3 * value for name, value in w.items()}
     tables = [clique_tables(block, weights) for weights in (w, zero, large)]
@@ -193,8 +219,28 @@ def check_infinity_is_exact(block: Block, w: Weights, rng: np.random.Generator) 
         top = np.abs(table[np.isfinite(table)]).max(initial=0.0)
         expect(
             top < LARGEST,
-            f"clique {m} has an energy of {top:g}: a hard constraint must be inf, not a large number",
+            f"clique {m} has an energy of {top:g}: a hard constraint must be inf, not a large "
+            f"number",
         )
+
+
+@check_of(POTENTIAL)
+def check_repairs_are_feasible(block: Block, w: Weights, rng: np.random.Generator) -> None:
+    """`repair` makes any labelling one that exists, and that breaks no hard constraint."""
+    repair = getattr(block, "repair", lambda x, w: None)
+    possible = np.array([np.isfinite(table).any() for table in clique_tables(block, w)])
+    for _ in range(5):
+        fixed = repair(member_labels(block, rng), w)
+        if fixed is None:
+            raise NotApplicable("the potential has no repair of its own")
+        labels = np.asarray(fixed).ravel()
+        expect(
+            len(labels) == len(block.members)
+            and np.all((labels >= 0) & (labels < block.member_states)),
+            f"repair returns labels that do not exist: {labels.tolist()}",
+        )
+        kept = np.isfinite(block.energy(block.shape_members(labels), w))
+        expect(kept | ~possible, f"repair breaks a hard constraint: labels {labels.tolist()}")
 
 
 @check_of(POTENTIAL)
@@ -246,7 +292,9 @@ def check_table_equals_energies(block: Block, w: Weights, rng: np.random.Generat
 
 @check_of(POTENTIAL)
 def check_pairwise_equals_table(block: Block, w: Weights, rng: np.random.Generator) -> None:
-    """Of edges: pairwise(w) gives scale * values[start + a * stride + b] = energy of (a, b), also read as its kind."""
+    """Of edges: pairwise(w) gives scale * values[start + a * stride + b] = energy of (a, b),
+    also read as its kind.
+    """
     if block.arity != 2 or isinstance(block, RaggedBlock):
         raise NotApplicable("not a block of edges")
     form = block.pairwise(w)
@@ -264,7 +312,9 @@ def check_pairwise_equals_table(block: Block, w: Weights, rng: np.random.Generat
 
 @check_of(POTENTIAL)
 def check_bind_refuses_bad_variables(block: Block, w: Weights, rng: np.random.Generator) -> None:
-    """A variable that the model lacks, a negative one, and one named twice in a clique: ValueError."""
+    """A variable that the model lacks, a negative one, and one named twice in a clique:
+    ValueError.
+    """
     n_states = np.ones(int(block.members.max()) + 1, np.int64)
     n_states[block.members] = block.member_states
     bad = [("a variable that is too large", 0, len(n_states)), ("a negative variable", 0, -1)]

@@ -1,4 +1,6 @@
-"""Checks of slave solvers and slave groups: minima, indicators, features, batches, ties, infinities."""
+"""Checks of slave solvers and slave groups: minima, indicators, features, batches, ties,
+infinities.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from gmlearn.testing.kit import (
     TOL,
     GroupCase,
     NotApplicable,
+    answer_of,
     cases_of,
     check_of,
     dot,
@@ -23,12 +26,15 @@ from gmlearn.testing.kit import (
 )
 
 SLAVES = ("slave solver", "slave group")
+POWERS = ("minimise", "min_marginals", "log_partition")
 Weights = dict[str, np.ndarray]
 
 
 @cases_of(*SLAVES)
 def slave_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Weights]]:
-    """(group, w): the given group, or a group of single cliques for each of the solver's examples."""
+    """(group, w): the given group, or a group of single cliques for each of the solver's
+    examples.
+    """
     if isinstance(thing, GroupCase):
         yield thing.group, thing.w
         return
@@ -40,7 +46,9 @@ def slave_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Wei
 
 
 def _foreign_examples(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Weights]]:
-    """Examples of the built-in solvers that this one does not refuse: what is not refused must be right."""
+    """Examples of the built-in solvers that this one does not refuse: what is not refused must
+    be right.
+    """
     for other in registry.objects("slave solver"):
         if type(other).__module__.startswith("gmlearn.") and type(other) is not type(thing):
             yield from (
@@ -67,7 +75,9 @@ def thetas(group: Any, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def infinite_thetas(group: Any, rng: np.random.Generator) -> list[np.ndarray]:
-    """Normal dual costs with forbidden labels; in the last, one slave has a variable with no label left."""
+    """Normal dual costs with forbidden labels; in the last, one slave has a variable with no
+    label left.
+    """
     size = len(group.coords)
     some = [
         np.where(rng.random(size) < share, np.inf, rng.normal(size=size)) for share in (0.2, 0.5)
@@ -89,7 +99,9 @@ def solve(group: Any, theta: np.ndarray, w: Weights) -> Any:
 
 @check_of("slave solver", whole=True)
 def check_accepts_its_examples(solver: Any, rng: np.random.Generator) -> None:
-    """`examples` are bound blocks that the solver does not refuse, with weights for all their segments; `cost` is finite."""
+    """`examples` are bound blocks that the solver does not refuse, with weights for all their
+    segments; `cost` of every power is finite; `refuses` answers for any block.
+    """
     examples = solver.examples(rng)
     expect(len(examples), "examples(rng) is empty: there is nothing to check the solver on")
     for block, w in examples:
@@ -103,16 +115,25 @@ def check_accepts_its_examples(solver: Any, rng: np.random.Generator) -> None:
             shapes == block.segments(),
             f"weights of {block} have shapes {shapes}, its segments are {block.segments()}",
         )
-        cost = solver.cost(block)
-        expect(
-            np.isfinite(cost) and cost >= 0,
-            f"cost({block}) is {cost!r}, expected a finite number >= 0",
-        )
+        for power in filter(solver.has, POWERS):
+            what = f"cost({block}, {power!r})"
+            cost = answer_of(what, lambda b=block, p=power: solver.cost(b, p))  # type: ignore[misc]
+            expect(np.isfinite(cost) and cost >= 0, f"{what} is {cost!r}, expected a number >= 0")
+    for other in registry.objects("slave solver"):
+        for block, _ in other.examples(rng):
+            what = f"refuses({block})"
+            reason = answer_of(what, lambda b=block: solver.refuses(b))  # type: ignore[misc]
+            expect(
+                reason is None or (isinstance(reason, str) and reason),
+                f"{what} is {reason!r}, expected None or the reason in words",
+            )
 
 
 @check_of(*SLAVES)
 def check_layout(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """coords and owner have one length, owner ascends within 0..n-1, no slave holds a coordinate twice; results fit them."""
+    """coords and owner have one length, owner ascends within 0..n-1, no slave holds a coordinate
+    twice; results fit them.
+    """
     coords, owner = np.asarray(group.coords), np.asarray(group.owner)
     expect(
         coords.shape == owner.shape and coords.ndim == 1,
@@ -191,7 +212,9 @@ def check_infinity_stays_exact(group: Any, w: Weights, rng: np.random.Generator)
 
 @check_of(*SLAVES)
 def check_values_are_energies(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """At the returned labels theta + h is the returned value, and the indicators are those of the labels."""
+    """At the returned labels theta + h is the returned value, and the indicators are those of
+    the labels.
+    """
     if (
         not group.exact
         or not callable(getattr(group, "energy", None))
@@ -211,9 +234,33 @@ def check_values_are_energies(group: Any, w: Weights, rng: np.random.Generator) 
         expect_close(result.value, paid, "value against energy + theta at the labels")
 
 
+@check_of("slave solver", needs="propose")
+def check_proposals_are_feasible(group: Any, w: Weights, rng: np.random.Generator) -> None:
+    """`propose` returns labels that exist, and break no hard constraint where that is possible."""
+    tables, prepared = SlaveTables(group, w), group.prepare(w)
+    for theta in (*thetas(group, rng), *infinite_thetas(group, rng)):
+        found = group.solver.propose(group.block, group.shaped(theta), prepared)
+        labels = np.asarray(found).ravel()
+        expect(
+            len(labels) == len(group.states) and np.all((labels >= 0) & (labels < group.states)),
+            f"propose returns labels that do not exist: {labels.tolist()}",
+        )
+        costs = np.array(group.energy(labels, w), float)
+        np.add.at(costs, group.owner[group.ptr[:-1]], theta[group.ptr[:-1] + labels])
+        broken = np.flatnonzero(np.isinf(costs) & np.isfinite(tables.minima(theta)))
+        expect(
+            len(broken) == 0,
+            f"propose breaks a hard constraint that can be kept: clique {broken[:1]}, labels "
+            f"{labels.tolist()}",
+        )
+
+
 @check_of(*SLAVES)
 def check_indicators_are_zero_one(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """Of an exact slave: 0 or 1, and one label for each member. Of a relaxation: between 0 and 1."""
+    """Of an exact slave: 0 or 1, and one label for each member.
+
+    Of a relaxation: between 0 and 1.
+    """
     for theta in thetas(group, rng):
         ind = solve(group, theta, w).ind
         expect(
@@ -250,7 +297,9 @@ def check_indicators_are_supergradients(group: Any, w: Weights, rng: np.random.G
 
 @check_of(*SLAVES)
 def check_features_are_supergradients(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """Minima are concave in w: sum of values(w + move) <= sum of values(w) + features . move. Training relies on it."""
+    """Minima are concave in w: sum of values(w + move) <= sum of values(w) + features . move.
+    Training relies on it.
+    """
     if not w:
         expect(
             not group.features(solve(group, np.zeros(len(group.coords)), w)),
@@ -283,7 +332,9 @@ def _expect_below(found: Any, limit: Any, what: str) -> None:
 
 @check_of(*SLAVES)
 def check_slave_features_sum_to_features(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """Features slave by slave, where known, have a leading M and add up to `features`; shapes are those of the weights."""
+    """Features slave by slave, where known, have a leading M and add up to `features`; shapes
+    are those of the weights.
+    """
     result = solve(group, rng.normal(size=len(group.coords)), w)
     total = group.features(result)
     shapes = {name: np.shape(value) for name, value in total.items()}
@@ -292,9 +343,9 @@ def check_slave_features_sum_to_features(group: Any, w: Weights, rng: np.random.
         and set(shapes) <= set(w),
         f"features have shapes {shapes}, the weights { {name: v.shape for name, v in w.items()} }",
     )
-    parts = group.slave_features(result)
-    if parts is None:
+    if not group.knows_slaves:
         raise NotApplicable("only the sum of the features is known")
+    parts = group.slave_features(result)
     for name, value in parts.items():
         expect(
             np.shape(value) == (group.n, *w[name].shape),
@@ -372,7 +423,8 @@ def check_empty_batch(group: Any, w: Weights, rng: np.random.Generator) -> None:
     result = solve(empty, np.zeros(0), w)
     expect(
         np.shape(result.value) == (0,) and np.shape(result.ind) == (0,),
-        f"value {np.shape(result.value)} and ind {np.shape(result.ind)} of an empty group, expected (0,)",
+        f"value {np.shape(result.value)} and ind {np.shape(result.ind)} of an empty group, "
+        f"expected (0,)",
     )
     for name, value in empty.features(result).items():
         expect(np.all(np.asarray(value) == 0), f"features[{name!r}] of an empty group are not zero")

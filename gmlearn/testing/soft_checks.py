@@ -1,4 +1,6 @@
-"""Checks of the optional powers of slaves: min-marginals, and soft minima with their marginals and expected features."""
+"""Checks of the optional powers of slaves: min-marginals, and soft minima with their marginals
+and expected features.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def check_member_marginals(group: Any, w: Weights, rng: np.random.Generator) -> 
 
 @check_of(*SLAVES, needs="log_partition")
 def check_log_partition(group: Any, w: Weights, rng: np.random.Generator) -> None:
-    """Soft minima, marginals and expected features as enumerated; with ``soft_exact = False``, only never above."""
+    """Soft minima, marginals and expected features as enumerated; with ``soft_exact = False``,
+    only never above.
+    """
     tables = SlaveTables(group, w)
     owner = getattr(group, "solver", group)
     for temperature in TEMPERATURES:
@@ -102,7 +106,10 @@ def _enumerated(
 def _expected_features(
     tables: SlaveTables, joint: list[np.ndarray], w: Weights
 ) -> dict[str, np.ndarray]:
-    """Energies are const + w . features, so differences of the expected energy in each weight are the expected features."""
+    """Energies are const + w .
+
+    features, so differences of the expected energy in each weight are the expected features.
+    """
     expected = {name: np.zeros(value.shape) for name, value in w.items()}
     zero = SlaveTables(tables.group, expected)
     for name, value in w.items():

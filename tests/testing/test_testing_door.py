@@ -1,4 +1,6 @@
-"""The kit's doors: by name, by owner, as a decorator, through loopback; known failures; messages."""
+"""The kit's doors: by name, by owner, as a decorator, through loopback; known failures;
+messages.
+"""
 
 import subprocess
 import sys
@@ -50,7 +52,7 @@ def test_unknown_kinds_and_things():
     with pytest.raises(ValueError, match=r"kind: expected one of .*'nonsense'"):
         checks_of("nonsense")
     with pytest.raises(
-        TypeError, match="expected an object or class derived from one of gmlearn's base classes"
+        TypeError, match=r"thing: expected a class derived from one of gmlearn.Block, .* got 3"
     ):
         check(3)
     with pytest.raises(ValueError, match="did you mean 'potts'"):

@@ -1,4 +1,6 @@
-"""The kit on deliberately wrong slave solvers and slave groups: each is caught by the check that is meant for it."""
+"""The kit on deliberately wrong slave solvers and slave groups: each is caught by the check that
+is meant for it.
+"""
 
 import numpy as np
 import pytest
@@ -87,7 +89,7 @@ class WithPowers(Reference):
         marginals = np.stack(
             [joint.sum(axis=tuple(axes - {i + 1})) for i in range(block.arity)], axis=1
         )
-        return value, marginals, gm.expected_features(block, joint)
+        return value, marginals, block.expected_features(joint)
 
 
 class SecondBest(Reference):
