@@ -2,8 +2,8 @@
 Learning to cluster
 ===================
 
-Ten sets of points in 20 dimensions, half of them noise, come with their true partitions. We learn one weight per dimension, then
-cluster new sets: the number of clusters is found, not given.
+Ten sets of points in 20 dimensions, half of them noise, come with their true partitions. We learn
+one weight per dimension, then cluster new sets: the number of clusters is found, not given.
 """
 
 import sys
@@ -38,10 +38,10 @@ fig, axes = plt.subplots(1, 3, figsize=(13, 3.6))
 learner.plot_objective(axes[0])
 learner.plot_weights(axes[1])
 
-# %%
-# Cluster new sets with the learnt distance, and with plain squared Euclid given the true number of clusters.
+# %% Cluster new sets with the learnt distance, and with plain squared Euclid given the true number
+# of clusters.
 learnt = [pair_f(y, learner.cluster(X)) for X, y in zip(sets.test, sets.test_labels)]
-euclid = ExemplarClustering(("n_clusters", 6), random_state=0)
+euclid = ExemplarClustering(n_clusters=6, random_state=0)
 plain = [pair_f(y, euclid.fit_predict(X)) for X, y in zip(sets.test, sets.test_labels)]
 print(f"pair-F on new sets: learnt {np.mean(learnt):.3f}, squared Euclid {np.mean(plain):.3f}")
 

@@ -1,10 +1,11 @@
 """Learning how neighbouring pixels differ.
 
-A grid model with the energy sum |x - z| + sum V(|a - b|): V is learnt from a few noisy images with their clean versions, by
-maximum margin. It may have any shape, or be held monotone.
+A grid model with the energy sum |x - z| + sum V(|a - b|): V is learnt from a few noisy images with
+their clean versions, by maximum margin. It may have any shape, or be held monotone.
 
-What to see: V rises and then saturates, so that true borders survive. The free V bends down at large differences, which are too
-rare in the training images to be pinned down; held monotone it stays flat there. Missing pixels (white) are filled in as well.
+What to see: V rises and then saturates, so that true borders survive. The free V bends down at
+large differences, which are too rare in the training images to be pinned down; held monotone it
+stays flat there. Missing pixels (white) are filled in as well.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Clusters that pick their own features
 =====================================
 
-Four views of the same points; each shows one quarter of the clusters and unrelated structure for the rest. One
-clustering of all views finds the clusters, and says which view shows each of them.
+Four views of the same points; each shows one quarter of the clusters and unrelated structure for
+the rest. One clustering of all views finds the clusters, and says which view shows each of them.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,8 @@ view = np.array(
 )
 print(f"loss {model.loss_:.1f} from start {model.start_!r}")
 print(
-    f"clusters whose most used view is the right one: {np.mean(model.kernel_usage_.argmax(axis=1) == view):.0%}"
+    f"clusters whose most used view is the right one: "
+    f"{np.mean(model.kernel_usage_.argmax(axis=1) == view):.0%}"
 )
 
 ax = model.plot_kernel_usage(order=np.argsort(view, kind="stable"))

@@ -1,12 +1,14 @@
 """High-order cliques on superpixels: thin structures that edges lose.
 
-Thin rings and bars under heavy noise, and superpixels most of which follow the borders. Unary costs alone are hopeless; Potts
-edges smooth, and eat what is thin; Pn-Potts cliques reward a superpixel that takes one label, all or nothing; robust Pn
-cliques let some of its pixels deviate, at a price that grows with their number.
+Thin rings and bars under heavy noise, and superpixels most of which follow the borders. Unary costs
+alone are hopeless; Potts edges smooth, and eat what is thin; Pn-Potts cliques reward a superpixel
+that takes one label, all or nothing; robust Pn cliques let some of its pixels deviate, at a price
+that grows with their number.
 
-What to see: both kinds of cliques keep the thin bars that the edges lose, with less than half as many wrong pixels. No labelling
-has an energy lower than the one found by more than the printed gap, so the pictures compare models, not solvers. The picture is
-of the kind that cliques are good at: on large blobs, plain edges do as well.
+What to see: both kinds of cliques keep the thin bars that the edges lose, with less than half as
+many wrong pixels. No labelling has an energy lower than the one found by more than the printed gap,
+so the pictures compare models, not solvers. The picture is of the kind that cliques are good at: on
+large blobs, plain edges do as well.
 """
 
 import sys
@@ -74,7 +76,8 @@ for name, blocks in models.items():
     error = float(np.mean(result.labels != truth))
     pictures[name] = (result.labels, f"{error:.1%} wrong")
     print(
-        f"{name:18s} error {error:6.1%}   energy {result.energy:10.3f}   gap {result.gap:.3g}   {result.seconds:.2f} s"
+        f"{name:18s} error {error:6.1%}   energy {result.energy:10.3f}   gap {result.gap:.3g}   "
+        f"{result.seconds:.2f} s"
     )
 
 with matplotlib.rc_context(gm.plot.style()):

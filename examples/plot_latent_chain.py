@@ -1,14 +1,17 @@
 """Hidden states that matter: a chain whose labels have two hidden sub-states each.
 
-A chain of labels, 0 or 1, is seen through two inputs. Each label is made in one of two ways, a hidden sub-state that nobody
-marked: label 0 at opposite corners of the input plane, label 1 at the other two. No linear cost of the inputs tells the labels
-apart, so a chain of labels alone can do little more than follow its neighbours. The same chain with a hidden variable for each
-label, whose four states have linear costs of their own, learns the corners by itself: the trainer alternates between completing
-the hidden states (the cheapest ones with the labels clamped) and a few passes over the slaves.
+A chain of labels, 0 or 1, is seen through two inputs. Each label is made in one of two ways, a
+hidden sub-state that nobody marked: label 0 at opposite corners of the input plane, label 1 at the
+other two. No linear cost of the inputs tells the labels apart, so a chain of labels alone can do
+little more than follow its neighbours. The same chain with a hidden variable for each label, whose
+four states have linear costs of their own, learns the corners by itself: the trainer alternates
+between completing the hidden states (the cheapest ones with the labels clamped) and a few passes
+over the slaves.
 
-What to see: held-out errors fall from more than a third to some six per cent, and the learnt states sit in the corners. The
-objective with hidden variables is not convex, so training starts from a few random weights and keeps the lowest objective; it
-never uses the held-out labels, nor the true sub-states.
+What to see: held-out errors fall from more than a third to some six per cent, and the learnt states
+sit in the corners. The objective with hidden variables is not convex, so training starts from a few
+random weights and keeps the lowest objective; it never uses the held-out labels, nor the true
+sub-states.
 """
 
 import sys
@@ -26,7 +29,9 @@ STAY = 0.7
 
 
 def sequence(rng):
-    """Inputs (LENGTH, 2) and labels (LENGTH,): a Markov chain over four sub-states, two of each label."""
+    """Inputs (LENGTH, 2) and labels (LENGTH,): a Markov chain over four sub-states, two of each
+    label.
+    """
     states = [int(rng.integers(4))]
     while len(states) < LENGTH:
         states.append(states[-1] if rng.random() < STAY else int(rng.integers(4)))
@@ -42,14 +47,15 @@ def plain(inputs, labels):
 
 
 def latent(inputs, labels):
-    """Variables 0..LENGTH-1 are the labels, the next LENGTH their hidden states: costs and neighbours are between those."""
+    """Variables 0..LENGTH-1 are the labels, the next LENGTH their hidden states: costs and
+    neighbours are between those.
+    """
     crf = gm.CRF([2] * LENGTH + [4] * LENGTH)
     hidden = np.arange(LENGTH, 2 * LENGTH)
     crf.add(gm.Unary(np.column_stack([inputs, np.ones(LENGTH)]), "input", variables=hidden))
     crf.add(gm.LearntTable(np.column_stack([hidden[:-1], hidden[1:]]), "pair"))
-    allowed = np.where(
-        np.arange(2)[:, None] == np.arange(4) // 2, 0.0, np.inf
-    )  # two states belong to each label
+    # two states belong to each label
+    allowed = np.where(np.arange(2)[:, None] == np.arange(4) // 2, 0.0, np.inf)
     crf.add(gm.Pairwise(np.column_stack([np.arange(LENGTH), hidden]), table=allowed))
     labels = np.concatenate([labels, np.zeros(LENGTH, int)])
     return gm.Sample(crf, labels, hidden=np.arange(2 * LENGTH) >= LENGTH, weight=1.0 / CHAINS)

@@ -1,12 +1,13 @@
 """A model, its best labelling, and the bound that says how good it is.
 
-A grid of three labels with random costs on its edges (frustrated cycles) and a Pn-Potts clique on every 2 x 2 square. The factor
-graph on the left is a corner of it: circles are variables, squares are cliques. On the right, how the lower bounds of three dual
-solvers approach the energy.
+A grid of three labels with random costs on its edges (frustrated cycles) and a Pn-Potts clique on
+every 2 x 2 square. The factor graph on the left is a corner of it: circles are variables, squares
+are cliques. On the right, how the lower bounds of three dual solvers approach the energy.
 
-What to see: every run ends with a labelling and a bound. The bounds of the first two aim at the value of the same linear program;
-subgradient steps get there late. Slaves that close cycles, here windows of 3 x 3 that share only their borders, since each clique
-belongs to one slave, go beyond it at a higher price per round.
+What to see: every run ends with a labelling and a bound. The bounds of the first two aim at the
+value of the same linear program; subgradient steps get there late. Slaves that close cycles, here
+windows of 3 x 3 that share only their borders, since each clique belongs to one slave, go beyond it
+at a higher price per round.
 """
 
 import sys
@@ -21,7 +22,9 @@ SIDE, ROUNDS = (7, 20) if "--quick" in sys.argv else (13, 120)
 
 
 def frustrated(height, width, rng):
-    """Random costs for every pair of labels on every edge, and a reward for squares of one label."""
+    """Random costs for every pair of labels on every edge, and a reward for squares of one
+    label.
+    """
     crf = gm.CRF(height * width, 3).add_unary(rng.normal(size=(height * width, 3)))
     edges = gm.grid_edges(height, width)
     crf.add(gm.Pairwise(edges, table=rng.normal(size=(len(edges), 3, 3))))
@@ -45,7 +48,8 @@ runs = {
 }
 for name, answer in runs.items():
     print(
-        f"{name:26s} energy {answer.energy:8.2f}   bound {answer.bound:8.2f}   gap {answer.gap:6.2f}"
+        f"{name:26s} energy {answer.energy:8.2f}   bound {answer.bound:8.2f}   gap "
+        f"{answer.gap:6.2f}"
     )
 best = min(runs.values(), key=lambda answer: answer.energy)
 

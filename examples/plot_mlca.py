@@ -1,8 +1,9 @@
 """Learn a metric for clustering in closed form, and stream it.
 
-Each category consists of two clouds that lie far apart. k-means cannot know that they belong together; a metric learnt from one
-labelled dataset tells it. See how the learnt projection brings the halves of every category
-together, although the data came in ten chunks that were never in memory at once.
+Each category consists of two clouds that lie far apart. k-means cannot know that they belong
+together; a metric learnt from one labelled dataset tells it. See how the learnt projection brings
+the halves of every category together, although the data came in ten chunks that were never in
+memory at once.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,8 @@ X_test, y_test = two_layer_categories((300, 300, 300), rng=99)
 plain, learnt = kmeans_labels(X_test, 3, 10, 0), model.predict(X_test)
 for name, labels in (("Euclidean", plain), ("learnt", learnt)):
     print(
-        f"{name:>10} metric: Delta {delta_loss(labels, y_test):.2f}, Rand loss {rand_loss(labels, y_test):.3f}"
+        f"{name:>10} metric: Delta {delta_loss(labels, y_test):.2f}, Rand loss "
+        f"{rand_loss(labels, y_test):.3f}"
     )
 
 with plt.rc_context(gm.plot.style()):

@@ -1,8 +1,9 @@
 """Shapes in any position and order, grouped without saying how many groups there are.
 
-Six outlines are drawn as point sets, each several times: turned, shifted, shaken, their points in random order. The matching
-distance of all pairs is one call; exemplar clustering takes the matrix and finds exemplars and their number. What to see:
-every row holds one shape, and the picture on its left is the exemplar that stands for it.
+Six outlines are drawn as point sets, each several times: turned, shifted, shaken, their points in
+random order. The matching distance of all pairs is one call; exemplar clustering takes the matrix
+and finds exemplars and their number. What to see: every row holds one shape, and the picture on its
+left is the exemplar that stands for it.
 """
 
 import matplotlib

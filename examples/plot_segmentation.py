@@ -1,13 +1,15 @@
 """Foreground and background with superpixel cliques.
 
-A CRF over pixels with learnt unary costs (colour and position), contrast-modulated Potts edges and, on top, Pn-Potts cliques on
-superpixels: a superpixel that takes one label l pays beta_l = w_l . z, with z its mean features times its size; a mixed one pays
-nothing. All weights are learnt jointly by maximum margin. Pass ``--data DIR`` with segmentation/weizmann_horses_h100.npz for
-horses; without it, generated images are used.
+A CRF over pixels with learnt unary costs (colour and position), contrast-modulated Potts edges and,
+on top, Pn-Potts cliques on superpixels: a superpixel that takes one label l pays beta_l = w_l . z,
+with z its mean features times its size; a mixed one pays nothing. All weights are learnt jointly by
+maximum margin. Pass ``--data DIR`` with segmentation/weizmann_horses_h100.npz for horses; without
+it, generated images are used.
 
-What to see: edges close the holes that odd colours leave and round off what is thin; the cliques decide about whole superpixels. On
-the generated images colour and contrast already tell nearly everything, and the cliques change details, not the error; on the
-horses they lower it a little (12.4 % to 12.0 %).
+What to see: edges close the holes that odd colours leave and round off what is thin; the cliques
+decide about whole superpixels. On the generated images colour and contrast already tell nearly
+everything, and the cliques change details, not the error; on the horses they lower it a little
+(12.4 % to 12.0 %).
 """
 
 import argparse
@@ -36,7 +38,9 @@ def horses(folder):
 
 
 def generated(rng):
-    """Ellipses on thin stalks before a background of nearly the same colour, both with patches of odd colours."""
+    """Ellipses on thin stalks before a background of nearly the same colour, both with patches
+    of odd colours.
+    """
     found = []
     y, x = np.mgrid[:50, :64]
     for _ in range(N_TRAIN + N_TEST):

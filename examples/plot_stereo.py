@@ -1,11 +1,12 @@
 """Learning where a disparity map may break.
 
-Stereo with a Potts term modulated by the contrast of the image: f(|gradient|) and the weight of the data are learnt from one pair
-with its true disparities. Pass a folder of Middlebury scenes (``--data DIR`` with stereo/venus and stereo/sawtooth) to learn on
-venus and test on sawtooth; without it, generated scenes are used.
+Stereo with a Potts term modulated by the contrast of the image: f(|gradient|) and the weight of the
+data are learnt from one pair with its true disparities. Pass a folder of Middlebury scenes
+(``--data DIR`` with stereo/venus and stereo/sawtooth) to learn on venus and test on sawtooth;
+without it, generated scenes are used.
 
-What to see: pixels that only one camera sees (a strip to the left of near objects) are wrong until the map is checked against that
-of the right image, and filled from the background.
+What to see: pixels that only one camera sees (a strip to the left of near objects) are wrong until
+the map is checked against that of the right image, and filled from the background.
 """
 
 import argparse

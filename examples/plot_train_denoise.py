@@ -1,12 +1,14 @@
 """Learn how smooth pictures are: V(|a - b|) from noisy ones.
 
-Pictures of eight grey levels, smooth ramps cut by sharp borders, are seen through Gaussian noise. The cost of a level is its
-squared distance to what is seen; the cost V of a difference between neighbours is not chosen by hand but learnt, one weight for
-each difference, by max-margin training with rows and columns as slaves. The loss is the truncated distance of levels.
+Pictures of eight grey levels, smooth ramps cut by sharp borders, are seen through Gaussian noise.
+The cost of a level is its squared distance to what is seen; the cost V of a difference between
+neighbours is not chosen by hand but learnt, one weight for each difference, by max-margin training
+with rows and columns as slaves. The loss is the truncated distance of levels.
 
-What to see: the learnt V rises over the first two steps and then flattens, the truncated shape that is otherwise picked by hand: it
-smooths and keeps borders. It bends down at large differences, which are rare and where the ridge pulls it towards zero. V is held
-at zero for equal levels and not negative elsewhere. The held-out picture has far fewer wrong levels than the noisy one has.
+What to see: the learnt V rises over the first two steps and then flattens, the truncated shape that
+is otherwise picked by hand: it smooths and keeps borders. It bends down at large differences, which
+are rare and where the ridge pulls it towards zero. V is held at zero for equal levels and not
+negative elsewhere. The held-out picture has far fewer wrong levels than the noisy one has.
 """
 
 import sys
@@ -65,7 +67,8 @@ wrong = {
     "found": np.mean(found.labels != held_out.labels),
 }
 print(
-    f"held-out picture: {wrong['seen']:.1%} of the levels wrong before, {wrong['found']:.1%} after (gap {found.gap:.2g})"
+    f"held-out picture: {wrong['seen']:.1%} of the levels wrong before, {wrong['found']:.1%} "
+    f"after (gap {found.gap:.2g})"
 )
 
 with matplotlib.rc_context(gm.plot.style()):

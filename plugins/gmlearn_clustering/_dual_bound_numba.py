@@ -8,7 +8,8 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def ascent(fee, alone, row_start, row_exemplar, row_cost, n_passes):
-    """Raise the prices v_p in turn from cost level to cost level while no exemplar's fee is exceeded.
+    """Raise the prices v_p in turn from cost level to cost level while no exemplar's fee is
+    exceeded.
 
     Erlenkotter's (1978) dual ascent. Returns prices with sum_p max(v_p - c_pq, 0) <= f_q for all q.
     """
@@ -43,7 +44,9 @@ def ascent(fee, alone, row_start, row_exemplar, row_cost, n_passes):
 
 @numba.njit(cache=True, nogil=True)
 def lagrangian(price, fee, row_start, row_exemplar, row_cost, reduced_fee):
-    """L(v) = sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)); fills reduced_fee with the bracket."""
+    """L(v) = sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)); fills reduced_fee with
+    the bracket.
+    """
     reduced_fee[:] = fee
     value = 0.0
     for p in range(price.shape[0]):
@@ -59,10 +62,11 @@ def lagrangian(price, fee, row_start, row_exemplar, row_cost, reduced_fee):
 
 @numba.njit(cache=True, nogil=True)
 def subgradient(price, fee, alone, row_start, row_exemplar, row_cost, upper, n_rounds, rel_tol):
-    """Improve `price` (in place, best kept) by projected subgradient steps aimed at the energy `upper`.
+    """Improve `price` (in place, best kept) by projected subgradient steps aimed at the energy
+    `upper`.
 
-    The direction is an average of the last subgradients (deflection); the step factor is halved after ten rounds
-    without progress. Returns the best bound.
+    The direction is an average of the last subgradients (deflection); the step factor is halved
+    after ten rounds without progress. Returns the best bound.
     """
     n = price.shape[0]
     v, direction, reduced_fee = price.copy(), np.zeros(n), np.empty(n)

@@ -26,7 +26,9 @@ def finite_rows(costs):
 
 @numba.njit(cache=True, nogil=True)
 def row_order(start, cost):
-    """The places of every row's entries from the cheapest to the dearest, counted from the row's start."""
+    """The places of every row's entries from the cheapest to the dearest, counted from the row's
+    start.
+    """
     order = np.empty(cost.shape[0], np.int64)
     for p in range(start.shape[0] - 1):
         order[start[p] : start[p + 1]] = np.argsort(cost[start[p] : start[p + 1]], kind="mergesort")
@@ -46,7 +48,9 @@ def _sort_ties(exemplar, cost):
 
 @numba.njit(cache=True, nogil=True)
 def sorted_rows(start, exemplar, cost, order, may_open, alone):
-    """Useful entries of every client, cheapest first (ties: lowest exemplar), with the client's own entry (p, p, 0)."""
+    """Useful entries of every client, cheapest first (ties: lowest exemplar), with the client's
+    own entry (p, p, 0).
+    """
     n = start.shape[0] - 1
     new_start = np.zeros(n + 1, np.int64)
     for p in range(n):
@@ -109,7 +113,9 @@ def row_prefixes(start, exemplar, cost, alone):
 
 @numba.njit(cache=True, nogil=True)
 def transposed(n, row_start, row_exemplar, row_cost):
-    """The same entries grouped by exemplar, clients ascending, and the place of every entry in its client's row."""
+    """The same entries grouped by exemplar, clients ascending, and the place of every entry in
+    its client's row.
+    """
     start = np.zeros(n + 1, np.int64)
     for j in range(row_exemplar.shape[0]):
         start[row_exemplar[j] + 1] += 1
@@ -133,7 +139,9 @@ def transposed(n, row_start, row_exemplar, row_cost):
 
 @numba.njit(cache=True, nogil=True)
 def nearest_in_rows(start, column, cost, is_exemplar):
-    """The cheapest exemplar in every row (ties: lowest index), -1 if there is none of finite cost."""
+    """The cheapest exemplar in every row (ties: lowest index), -1 if there is none of finite
+    cost.
+    """
     nearest = np.full(start.shape[0] - 1, -1, np.int64)
     for p in range(start.shape[0] - 1):
         best = np.inf

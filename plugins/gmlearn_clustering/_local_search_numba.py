@@ -1,14 +1,18 @@
-"""Compiled local search for facility location: add, drop and swap moves with incremental gains, and local kicks.
+"""Compiled local search for facility location: add, drop and swap moves with incremental gains, and
+local kicks.
 
-The state of a solution is, per client, its cheapest and second cheapest open exemplar (N: it is alone) with their places
-in the client's sorted row, and per open exemplar the loss of closing it. As in FasterPAM (Schubert and Rousseeuw, 2021)
-one scan over the clients of a candidate gives the gain of adding it and of every swap with it. What its best move then
-lacks to an improvement is remembered and lowered as exemplars near it close; it is looked at again when nothing is lacking.
+The state of a solution is, per client, its cheapest and second cheapest open exemplar (N: it is
+alone) with their places in the client's sorted row, and per open exemplar the loss of closing it.
+As in FasterPAM (Schubert and Rousseeuw, 2021) one scan over the clients of a candidate gives the
+gain of adding it and of every swap with it. What its best move then lacks to an improvement is
+remembered and lowered as exemplars near it close; it is looked at again when nothing is lacking.
 
-Kernels share two tuples. problem : fee, alone, always, rows, columns as in ``FacilityProblem.arrays``. state : is_open (N,);
-near, cost, place (N, 2), the two choices of every client; loss (N + 1,); lack (N,); saved (N + 1,), zero between calls; members
-(N + 1,), the number of open exemplars and which they are, in any order; slot (N,), where they are in that list. Indices
-are unsigned: signed ones are tested for counting from the end, which takes up to half of the time of an inner loop.
+Kernels share two tuples. problem : fee, alone, always, rows, columns as in
+``FacilityProblem.arrays``. state : is_open (N,); near, cost, place (N, 2), the two choices of every
+client; loss (N + 1,); lack (N,); saved (N + 1,), zero between calls; members (N + 1,), the number
+of open exemplars and which they are, in any order; slot (N,), where they are in that list. Indices
+are unsigned: signed ones are tested for counting from the end, which takes up to half of the time
+of an inner loop.
 """
 
 from __future__ import annotations
@@ -41,7 +45,10 @@ def _first_open(j, end, row_exemplar, is_open):
 
 @numba.njit(cache=True, nogil=True)
 def _open(x, problem, state):
-    """Open exemplar x and update its clients. Places decide, not costs: they also order exemplars of equal cost."""
+    """Open exemplar x and update its clients.
+
+    Places decide, not costs: they also order exemplars of equal cost.
+    """
     column_start, column_client, column_cost, column_place = problem[4]
     is_open, near, cost, place, loss, _, _, members, slot = state
     is_open[x] = True
@@ -66,9 +73,9 @@ def _open(x, problem, state):
 def _close(m, problem, state):
     """Close exemplar m and update its clients.
 
-    A client that loses its nearest exemplar falls back on its second, and every candidate that is nearer still gains by
-    the difference. Losing the second makes no candidate better: the loss of closing the nearest grows as much as what
-    any candidate saves of it, or more.
+    A client that loses its nearest exemplar falls back on its second, and every candidate that is
+    nearer still gains by the difference. Losing the second makes no candidate better: the loss of
+    closing the nearest grows as much as what any candidate saves of it, or more.
     """
     alone, nobody = problem[1], len(problem[1])
     row_start, row_exemplar, row_cost = problem[3]
@@ -102,7 +109,8 @@ def _close(m, problem, state):
 
 @numba.njit(cache=True, nogil=True)
 def _gain_of(x, problem, state):
-    """Gain of opening x; adds to saved[m] what opening x saves on the loss of closing m (last slot: of nobody).
+    """Gain of opening x; adds to saved[m] what opening x saves on the loss of closing m (last slot:
+    of nobody).
 
     The innermost loop of the search, without branches, which would be hard to predict.
     """
@@ -118,14 +126,18 @@ def _gain_of(x, problem, state):
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_partner(problem, state):
-    """The open exemplar whose closing goes best with opening the candidate just evaluated, and its gain; clears `saved`."""
+def _best_partner(problem, fixed_size, state):
+    """The open exemplar whose closing goes best with opening the candidate just evaluated, and
+    its gain; clears `saved`.
+
+    With `fixed_size` any will do; else one that is far from the candidate is closed by itself.
+    """
     fee, always = problem[0], problem[2]
     _, _, _, _, loss, _, saved, members, _ = state
     best, partner = -np.inf, -1
     for i in range(1, members[0] + 1):
         m = members[i]
-        if saved[m] > 0.0 and not always[m]:
+        if (fixed_size or saved[m] > 0.0) and not always[m]:
             gain = fee[m] - loss[m] + saved[m]
             if gain > best or (gain == best and m < partner):
                 best, partner = gain, m
@@ -135,7 +147,9 @@ def _best_partner(problem, state):
 
 @numba.njit(cache=True, nogil=True)
 def _descend(candidates, problem, fixed_size, tol, state):
-    """Take improving moves until no candidate promises one; with `fixed_size` only swaps. Tells whether any was taken."""
+    """Take improving moves until no candidate promises one; with `fixed_size` only swaps. Tells
+    whether any was taken.
+    """
     fee, always = problem[0], problem[2]
     is_open, _, _, _, loss, lack, _, _, _ = state
     n_rounds, improved = 0, True
@@ -151,7 +165,7 @@ def _descend(candidates, problem, fixed_size, tol, state):
             if lack[x] >= -tol:
                 continue
             gain = _gain_of(x, problem, state)
-            extra, partner = _best_partner(problem, state)
+            extra, partner = _best_partner(problem, fixed_size, state)
             if partner >= 0 and gain + extra > tol and (fixed_size or extra > 0.0):
                 _open(x, problem, state)
                 _close(partner, problem, state)
@@ -166,7 +180,9 @@ def _descend(candidates, problem, fixed_size, tol, state):
 
 @numba.njit(cache=True, nogil=True)
 def _kick(problem, fixed_size, random, state):
-    """Near a random point close one or two of its nearest exemplars and open one or two random candidates."""
+    """Near a random point close one or two of its nearest exemplars and open one or two random
+    candidates.
+    """
     fee, always = problem[0], problem[2]
     row_start, row_exemplar, _ = problem[3]
     is_open = state[0]
@@ -200,9 +216,8 @@ def _kick(problem, fixed_size, random, state):
         if closed < n_close and not always[m]:
             _close(m, problem, state)
             closed += 1
-    while (
-        fixed_size and closed < opened
-    ):  # too few exemplars nearby: close any others, so that the number stays
+    # too few exemplars nearby: close any others, so that the number stays
+    while fixed_size and closed < opened:
         m = _random_below(random, fee.shape[0])
         if is_open[m] and not always[m]:
             _close(m, problem, state)
@@ -273,9 +288,11 @@ def _gain_of_adding(x, problem, cost):
 
 @numba.njit(cache=True, nogil=True)
 def greedy(fee, alone, always, rows, columns, n_wanted):
-    """Open the exemplar of largest gain until none gains, or until `n_wanted` are open (-1: no wish).
+    """Open the exemplar of largest gain until none gains, or until `n_wanted` are open (-1: no
+    wish).
 
-    Gains only shrink as exemplars are added, so a stale gain is an upper bound and few are recomputed (lazy greedy).
+    Gains only shrink as exemplars are added, so a stale gain is an upper bound and few are
+    recomputed (lazy greedy).
     """
     problem = (fee, alone, always, rows, columns)
     is_open = always.copy()
@@ -287,7 +304,7 @@ def greedy(fee, alone, always, rows, columns, n_wanted):
             gains[x] = _gain_of_adding(x, problem, cost)
     size, fresh = is_open.sum(), -1
     while size != n_wanted:
-        x = np.argmax(gains)
+        x = int(np.argmax(gains))
         if gains[x] == -np.inf or (n_wanted < 0 and gains[x] <= 0.0):
             break
         if x == fresh:  # the largest even after its recomputation
@@ -301,14 +318,34 @@ def greedy(fee, alone, always, rows, columns, n_wanted):
 
 
 @numba.njit(cache=True, nogil=True)
+def shrink(fee, alone, always, rows, columns, is_open, n_wanted):
+    """Close the exemplar of `is_open` (changed in place) whose closing costs least until
+    `n_wanted` are left, or those that are always open.
+    """
+    problem = (fee, alone, always, rows, columns)
+    state = _state_of(is_open, problem)
+    loss = state[4]
+    for _ in range(is_open.sum() - n_wanted):
+        best, cheapest = -1, np.inf
+        for m in range(fee.shape[0]):
+            if is_open[m] and not always[m] and loss[m] - fee[m] < cheapest:
+                best, cheapest = m, loss[m] - fee[m]
+        if best < 0:
+            break
+        _close(best, problem, state)
+
+
+@numba.njit(cache=True, nogil=True)
 def search(
     fee, alone, always, rows, columns, is_open, n_kicks, patience, fixed_size, thorough, seed
 ):
-    """Descend from `is_open` (changed in place), then kick and descend up to `n_kicks` times; the best set is kept.
+    """Descend from `is_open` (changed in place), then kick and descend up to `n_kicks` times; the
+    best set is kept.
 
-    A solution goes on to the next kick if it is no worse than the one before, or a little worse than the best; how much
-    shrinks as the number of kicks in vain, which ends the search, comes near `patience`.
-    With `thorough` every candidate is looked at until none improves. Returns the cost of the final set.
+    A solution goes on to the next kick if it is no worse than the one before, or a little worse
+    than the best; how much shrinks as the number of kicks in vain, which ends the search, comes
+    near `patience`. With `thorough` every candidate is looked at until none improves. Returns the
+    cost of the final set.
     """
     problem = (fee, alone, always, rows, columns)
     candidates = np.flatnonzero(np.isfinite(fee))

@@ -1,4 +1,6 @@
-"""Compiled rounds of learning to cluster: point and cluster slaves (Komodakis 2011, Lemma 2, corrected), medoids, features."""
+"""Compiled rounds of learning to cluster: point and cluster slaves (Komodakis 2011, Lemma 2,
+corrected), medoids, features.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import numpy as np
 def point_slaves(points, theta, distances, extra, ind, value, chosen):
     """Minimise the slaves of some points in one pass over their rows.
 
-    points : (M,) the points p. theta : (M, N). distances, extra : (N, N), d_pq and what the loss adds to it, off the diagonal.
-    Fills ind (M, N), value (M,), chosen (M,).
+    points : (M,) the points p. theta : (M, N). distances, extra : (N, N), d_pq and what the loss
+    adds to it, off the diagonal. Fills ind (M, N), value (M,), chosen (M,).
     """
     n = distances.shape[0]
     for i in range(points.shape[0]):
@@ -29,16 +31,18 @@ def point_slaves(points, theta, distances, extra, ind, value, chosen):
             if cost < best:
                 best, arg = cost, q
         ind[i, p] = 0.0  # x_pp = 1 only if p is its own exemplar
-        ind[i, arg] = (
-            1.0  # the erratum: the chosen exemplar is open, whatever the sign of its theta
-        )
+        # the erratum: the chosen exemplar is open, whatever the sign of its theta
+        ind[i, arg] = 1.0
         value[i] = negative + best
         chosen[i] = arg
 
 
 @numba.njit(cache=True, nogil=True)
 def cluster_slaves(theta, start, alpha, ind, value):
-    """Minimise -alpha |1 - sum_q x_q| + theta . x for every cluster; theta and ind are (S,), clusters by `start`."""
+    """Minimise -alpha |1 - sum_q x_q| + theta .
+
+    x for every cluster; theta and ind are (S,), clusters by `start`.
+    """
     for c in range(start.shape[0] - 1):
         many = 0.0
         for j in range(start[c], start[c + 1]):
@@ -60,7 +64,9 @@ def move_rows(rows, ind, mean, size):
 
 @numba.njit(cache=True, nogil=True)
 def cluster_medoids(distances, penalty, members, start, target):
-    """Fill `target` (N,) with the medoid of every point's cluster and return the energy; members (N,) by `start`, ascending."""
+    """Fill `target` (N,) with the medoid of every point's cluster and return the energy; members
+    (N,) by `start`, ascending.
+    """
     energy = 0.0
     cost = np.empty(distances.shape[0])
     for c in range(start.shape[0] - 1):
@@ -82,7 +88,9 @@ def cluster_medoids(distances, penalty, members, start, target):
 
 @numba.njit(cache=True, nogil=True)
 def squared_differences(Z, target):
-    """sum over p of (z_p - z_target(p))^2, dimension by dimension; (N, D) -> (D,) in one pass without temporaries."""
+    """sum over p of (z_p - z_target(p))^2, dimension by dimension; (N, D) -> (D,) in one pass
+    without temporaries.
+    """
     total = np.zeros(Z.shape[1])
     for p in range(Z.shape[0]):
         q = target[p]

@@ -1,15 +1,19 @@
-"""How many clusters: a penalty rule that is calibrated on training partitions and transfers to sets of other sizes.
+"""How many clusters: a penalty rule that is calibrated on training partitions and transfers to sets
+of other sizes.
 
-The penalty at which a true cluster of n points neither splits nor merges grows with n: splitting saves a share of n
-distances. A fixed d_qq therefore fails on sets whose clusters are much smaller or larger than in training. Instead a new
-set is clustered at many penalties and the solution that minimises
+The penalty at which a true cluster of n points neither splits nor merges grows with n: splitting
+saves a share of n distances. A fixed d_qq therefore fails on sets whose clusters are much smaller
+or larger than in training. Instead a new set is clustered at many penalties and the solution that
+minimises
 
-    (sum of distances to exemplars) / (N - k) + rate * level * (log(k) + 4 k / N),     k = number of exemplars,
+    (sum of distances to exemplars) / (N - k) + rate * level * (log(k) + 4 k / N),     k = number of
+    exemplars,
 
-is taken; `level` is the mean distance at the fewest clusters, so that distances which are larger or smaller throughout
-than in training change nothing. The penalty is about rate * level * N / k and scales with the size of the clusters by
-itself; `rate` is a property of the distance alone and is chosen to give the best clusterings of the training partitions. The
-second term counters the drop of the mean distance when every outlier becomes an exemplar (k near N / 2).
+is taken; `level` is the mean distance at the fewest clusters, so that distances which are larger or
+smaller throughout than in training change nothing. The penalty is about rate * level * N / k and
+scales with the size of the clusters by itself; `rate` is a property of the distance alone and is
+chosen to give the best clusterings of the training partitions. The second term counters the drop of
+the mean distance when every outlier becomes an exemplar (k near N / 2).
 """
 
 from __future__ import annotations
@@ -55,16 +59,20 @@ def clustering_path(
     n_kicks: int = 30,
     seed: int = 0,
 ) -> list[PathPoint]:
-    """Clusterings over a geometric range of penalties, from few to many clusters, the best found for each number.
+    """Clusterings over a geometric range of penalties, from few to many clusters, the best found
+    for each number.
 
-    The range is halved again and again, but not where both ends already have the same number of clusters (or one that
-    differs by 4 % at most), so that wide ranges over which nothing happens cost nothing.
+    The range is halved again and again, but not where both ends already have the same number of
+    clusters (or one that differs by 4 % at most), so that wide ranges over which nothing happens
+    cost nothing.
 
     Parameters
     ----------
-    distances : (N, N). The range ends where one cluster is left, and at clusters of about three points.
-    rate : only what `choose_point` at this rate may prefer is looked for: no range whose price at its fewest clusters
-        and mean distance at its most clusters together exceed the best cost so far.
+    distances : (N, N). The range ends where one cluster is left, and at clusters of about three
+        points.
+    rate : only what `choose_point` at this rate may prefer is looked for: no range whose price at
+        its fewest clusters and mean distance at its most clusters together exceed the best cost so
+        far.
     """
     n = len(distances)
     spread = float(np.median(distances[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
@@ -135,10 +143,12 @@ def choose_point(path: Sequence[PathPoint], rate: float) -> PathPoint:
 
 
 def thinned(cluster: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The points (ascending indices) that are left when one cluster of a partition loses three quarters of its points.
+    """The points (ascending indices) that are left when one cluster of a partition loses three
+    quarters of its points.
 
-    At least two stay. Training sets rarely hold their smallest possible cluster, but new sets may; a calibration on thinned
-    copies as well keeps the rate below the one at which such a cluster merges with its neighbour.
+    At least two stay. Training sets rarely hold their smallest possible cluster, but new sets may;
+    a calibration on thinned copies as well keeps the rate below the one at which such a cluster
+    merges with its neighbour.
     """
     random = np.random.default_rng(seed)
     members = random.permutation(np.flatnonzero(cluster == random.integers(cluster.max() + 1)))
@@ -148,11 +158,13 @@ def thinned(cluster: np.ndarray, seed: int = 0) -> np.ndarray:
 def calibrate_rate(
     paths: Sequence[Sequence[PathPoint]], partitions: Sequence[np.ndarray], n_rates: int = 120
 ) -> float:
-    """The rate whose clusterings of the training sets agree best with the true partitions, with a margin on both sides.
+    """The rate whose clusterings of the training sets agree best with the true partitions, with a
+    margin on both sides.
 
-    The score of a rate is the mean over the sets of pair-F plus matching accuracy. Its best range is wide and has steep
-    ends, which lie elsewhere for new sets. So the score is averaged over log-normal deviations of the rate: the maximum
-    keeps away from both ends, and farther from the one at which more is lost.
+    The score of a rate is the mean over the sets of pair-F plus matching accuracy. Its best range
+    is wide and has steep ends, which lie elsewhere for new sets. So the score is averaged over
+    log-normal deviations of the rate: the maximum keeps away from both ends, and farther from the
+    one at which more is lost.
     """
     rates = np.geomspace(1e-3, 3.0, n_rates)
     quality = [
@@ -173,7 +185,9 @@ def calibrate_rate(
 def calibrated_rate(
     distances: Sequence[np.ndarray], partitions: Sequence[np.ndarray], seed: int = 0
 ) -> float:
-    """`calibrate_rate` on training sets, given by their distances (N, N) and true clusters (N,), and on thinned copies of them."""
+    """`calibrate_rate` on training sets, given by their distances (N, N) and true clusters (N,),
+    and on thinned copies of them.
+    """
     paths, truths = [], []
     for k, (matrix, cluster) in enumerate(zip(distances, partitions)):
         for kept in (np.arange(len(cluster)), thinned(cluster, seed + k)):

@@ -10,16 +10,19 @@ def medoid_completion(
 ) -> tuple[np.ndarray, float]:
     """The cheapest x that is consistent with a partition, in closed form.
 
-    q_C = argmin over q in C of d_qq + sum over p in C, p != q, of d_pq for every cluster C (ties: lowest index), and every
-    p in C is assigned to q_C, the exemplar of its own cluster, even where another one is nearer.
+    q_C = argmin over q in C of d_qq + sum over p in C, p != q, of d_pq for every cluster C (ties:
+    lowest index), and every p in C is assigned to q_C, the exemplar of its own cluster, even where
+    another one is nearer.
 
     Parameters
     ----------
-    distances : (N, N) d_pq; the diagonal is ignored. cluster : (N,) labels 0..K-1. penalty : d_qq, a number or (N,).
+    distances : (N, N) d_pq; the diagonal is ignored. cluster : (N,) labels 0..K-1. penalty : d_qq,
+        a number or (N,).
 
     Returns
     -------
-    target : (N,) the exemplar of every point. energy : of that x. O(sum of the squared cluster sizes).
+    target : (N,) the exemplar of every point. energy : of that x. O(sum of the squared cluster
+        sizes).
     """
     from gmlearn_clustering import _slaves_numba as kernels
 

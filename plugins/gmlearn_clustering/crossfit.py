@@ -27,18 +27,22 @@ def cross_fit(
     seed: int = 0,
     folds: Sequence[np.ndarray] | None = None,
 ) -> list[MatrixSample]:
-    """Fit `bank` on everything, and give the training samples features as unseen points would have them.
+    """Fit `bank` on everything, and give the training samples features as unseen points would have
+    them.
 
-    The points are cut into folds, class by class. For the pairs between folds a and b the supervised distances are
-    fitted on the points outside both, so a distance that fits its own training points too well gets no more weight than it
-    deserves on new ones. Fits differ in scale: each one's held-out distances are brought to mean 1 before they are put
-    together, and the bank's `scale_` becomes the average of these means, which is what new points will show.
+    The points are cut into folds, class by class. For the pairs between folds a and b the
+    supervised distances are fitted on the points outside both, so a distance that fits its own
+    training points too well gets no more weight than it deserves on new ones. Fits differ in scale:
+    each one's held-out distances are brought to mean 1 before they are put together, and the bank's
+    `scale_` becomes the average of these means, which is what new points will show.
 
     Parameters
     ----------
-    n_folds : at least 3; reduced to the size of the smallest class (not below 3), so that every fit sees every class.
-    folds : the fold 0, 1, ... of every point, an array a sample, instead of random ones: if new points will come from
-        other conditions than the training points (another scale, another day), leave out conditions, not points; if from
+    n_folds : at least 3; reduced to the size of the smallest class (not below 3), so that every fit
+        sees every class.
+    folds : the fold 0, 1, ... of every point, an array a sample, instead of random ones: if new
+        points will come from other conditions than the training points (another scale, another
+        day), leave out conditions, not points; if from
         beyond the range of an ordered condition, leave out ranges (`range_folds`).
 
     Returns
@@ -66,16 +70,18 @@ def cross_fit(
         left = np.concatenate([y[(fold != a) & (fold != b)] for y, fold in zip(labels, folds)])
         if len(np.unique(left)) < 2:
             raise ValueError(
-                f"y: supervised distances are cross-fitted, and without folds {a} and {b} points of fewer than two "
+                f"y: supervised distances are cross-fitted, and without folds {a} and {b} points "
+                f"of fewer than two "
                 f"classes are left; give at least three points of every class"
             )
     bank.fit(samples, labels)
     stacks = [bank.prepare(X).matrices for X in samples]
-    supervised = [i for i, entry in enumerate(bank.distances) if hasattr(entry, "transform")]
+    distances = list(bank.distances or ())
+    supervised = [i for i, entry in enumerate(distances) if hasattr(entry, "transform")]
     means = []
     for a, b in combinations(range(n_folds), 2):
         out = [(fold == a) | (fold == b) for fold in folds]
-        part = DistanceBank([bank.distances[i] for i in supervised])
+        part = DistanceBank([distances[i] for i in supervised])
         part.fit(
             [[v[~o] for v in sample] for sample, o in zip(views, out)],
             [y[~o] for y, o in zip(labels, out)],
@@ -102,21 +108,25 @@ def cross_fit(
 
 
 def range_folds(condition: Any, n_folds: int = 3) -> np.ndarray:
-    """Folds (N,) that cut an ordered condition into ranges: for new points from beyond the training range.
+    """Folds (N,) that cut an ordered condition into ranges: for new points from beyond the training
+    range.
 
-    With three ranges, the pairs between any two of them are compared by a fit on the third, which lies outside or between them:
-    supervised distances are judged by how they extrapolate. Folds of single values would mostly show how they interpolate.
+    With three ranges, the pairs between any two of them are compared by a fit on the third, which
+    lies outside or between them: supervised distances are judged by how they extrapolate. Folds of
+    single values would mostly show how they interpolate.
 
     Parameters
     ----------
-    condition : (N,) numbers such as a scale or a date; equal values stay together. n_folds : number of ranges, with as many
-        values each as possible; more than three are judged by fits from both sides.
+    condition : (N,) numbers such as a scale or a date; equal values stay together. n_folds : number
+        of ranges, with as many values each as possible; more than three are judged by fits from
+        both sides.
     """
     values, index = np.unique(gm.check_array("condition", condition, ndim=1), return_inverse=True)
     gm.check_number("n_folds", n_folds, low=3, integer=True)
     if len(values) < n_folds:
         raise ValueError(
-            f"condition: expected at least {n_folds} different values for {n_folds} folds, got {len(values)}"
+            f"condition: expected at least {n_folds} different values for {n_folds} folds, got "
+            f"{len(values)}"
         )
     sizes = [len(part) for part in np.array_split(values, n_folds)]
     return np.repeat(np.arange(n_folds), sizes)[index]
@@ -132,7 +142,8 @@ def _check_folds(folds: Sequence[Any], labels: Sequence[np.ndarray]) -> list[np.
     for k, (fold, y) in enumerate(zip(arrays, labels)):
         if fold.shape != (len(y),) or fold.dtype.kind not in "iu" or fold.min() < 0:
             raise ValueError(
-                f"folds[{k}]: expected {len(y)} integers >= 0, one a point, got an array of shape {fold.shape} "
+                f"folds[{k}]: expected {len(y)} integers >= 0, one a point, got an array of shape "
+                f"{fold.shape} "
                 f"and type {fold.dtype}"
             )
     return arrays

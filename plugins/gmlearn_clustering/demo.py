@@ -15,7 +15,9 @@ from gmlearn_clustering.synthetic import noisy_gaussians
 
 
 def demo(run: gm.Run) -> None:
-    """Learn a distance from partitioned sets in which half of the dimensions are noise; cluster sets never seen before."""
+    """Learn a distance from partitioned sets in which half of the dimensions are noise; cluster
+    sets never seen before.
+    """
     n_points, n_sets = (80, 4) if run.quick else (200, 8)
     sets = noisy_gaussians(
         rho=0.5, n_points=n_points, n_dimensions=40, n_clusters=8, n_sets=n_sets, seed=run.seed
@@ -26,15 +28,14 @@ def demo(run: gm.Run) -> None:
             plain.append(
                 accuracy(
                     truth,
-                    ExemplarClustering(penalty=("n_clusters", 8), random_state=run.seed)
-                    .fit(X)
-                    .labels_,
+                    ExemplarClustering(n_clusters=8, random_state=run.seed).fit(X).labels_,
                 )
             )
             bar.update(1)
         run.value("accuracy_before", float(np.mean(plain)))
         run.note(
-            f"Squared Euclidean distance with the number of clusters given: accuracy {np.mean(plain):.3f}."
+            f"Squared Euclidean distance with the number of clusters given: accuracy "
+            f"{np.mean(plain):.3f}."
         )
         learner = ExemplarClusteringLearner(n_rounds=60, random_state=run.seed).fit(
             sets.train, sets.train_labels
@@ -64,7 +65,8 @@ def demo(run: gm.Run) -> None:
         run.figure(
             "demo.png",
             _figure(learner, sets, learner.cluster(sets.test[0])),
-            "Weights learnt (noise dimensions should vanish), the training objective, and a set never seen before.",
+            "Weights learnt (noise dimensions should vanish), the training objective, and a set "
+            "never seen before.",
         )
         bar.update(1)
 
@@ -72,12 +74,14 @@ def demo(run: gm.Run) -> None:
 def _clustered(
     learner: ExemplarClusteringLearner, sets, plain: list[float], seed: int, bar
 ) -> Iterator[list]:
-    """A row for each set never seen before: scores of the learnt distance, and the certificate of its clustering."""
+    """A row for each set never seen before: scores of the learnt distance, and the certificate
+    of its clustering.
+    """
     for i, (X, truth) in enumerate(zip(sets.test, sets.test_labels)):
         labels = learner.cluster(X)
         n_clusters = int(labels.max()) + 1
         found = ExemplarClustering(
-            penalty=("n_clusters", n_clusters), metric="precomputed", random_state=seed
+            n_clusters=n_clusters, metric="precomputed", random_state=seed
         ).fit(learner.distance(X))
         bar.update(1)
         yield [

@@ -1,7 +1,8 @@
 """Distance features f_pq: what the learnt distance d_pq = w . f_pq is made of.
 
-A *bank* is fitted on training samples (it stores one normalisation per feature: the mean over training pairs) and turns a
-sample into `SampleDistances`, which gives d(w) and sums of features over chosen pairs without ever holding N x N x D numbers.
+A *bank* is fitted on training samples (it stores one normalisation per feature: the mean over
+training pairs) and turns a sample into `SampleDistances`, which gives d(w) and sums of features
+over chosen pairs without ever holding N x N x D numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.energy import check_costs
+from gmlearn_clustering.energy import check_costs, with_penalty
 from gmlearn_clustering.metrics import METRICS, named_distance, squared_euclidean
 
 
@@ -22,15 +23,42 @@ class SampleDistances(Protocol):
     n_points: int
     n_features: int
 
-    def matrix(self, w: np.ndarray) -> np.ndarray:
-        """d_pq = w . f_pq, (N, N), zero diagonal."""
+    def matrix(self, w: Any) -> np.ndarray:
+        """d_pq = w . f_pq, (N, N), zero diagonal; w is None where there are no features."""
 
     def gather(self, target: np.ndarray) -> np.ndarray:
         """sum over p of f_{p, target_p}, (F,); target (N,)."""
 
+    def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """f_{p, target_p} of some points, (M, F); points, target (M,)."""
+
+
+class FixedDistances:
+    """Given distances d_pq (N, N), asymmetric allowed, +inf forbids: no features, no weights."""
+
+    n_features = 0
+
+    def __init__(self, distances: np.ndarray):
+        self.distances = with_penalty(check_costs("distances", distances), 0.0)
+        self.n_points = len(self.distances)
+
+    def matrix(self, w: np.ndarray | None) -> np.ndarray:
+        """The given distances, zero diagonal."""
+        return self.distances
+
+    def gather(self, target: np.ndarray) -> np.ndarray:
+        """No features, (0,)."""
+        return np.zeros(0)
+
+    def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """No features, (M, 0)."""
+        return np.zeros((len(points), 0))
+
 
 class _RemembersLast:
-    """Keeps the matrix of the last weights: completion and slaves ask for the same one in every round."""
+    """Keeps the matrix of the last weights: completion and slaves ask for the same one in every
+    round.
+    """
 
     _last: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -47,7 +75,9 @@ class _RemembersLast:
 
 
 class EuclideanSample(_RemembersLast):
-    """f_pq,i = (z_pi - z_qi)^2: distances by one matrix product O(N^2 D), gathered features O(N D)."""
+    """f_pq,i = (z_pi - z_qi)^2: distances by one matrix product O(N^2 D), gathered features O(N
+    D).
+    """
 
     def __init__(self, Z: np.ndarray):
         self.Z = np.ascontiguousarray(Z - Z.mean(axis=0))
@@ -66,6 +96,9 @@ class EuclideanSample(_RemembersLast):
 
         return kernels.squared_differences(self.Z, np.asarray(target, dtype=np.int64))
 
+    def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
+        return (self.Z[points] - self.Z[target]) ** 2
+
 
 class MatrixSample(_RemembersLast):
     """Given distance matrices, (F, N, N)."""
@@ -73,9 +106,8 @@ class MatrixSample(_RemembersLast):
     def __init__(self, matrices: np.ndarray):
         self.matrices = np.array(matrices, dtype=np.float64)
         self.n_features, self.n_points = matrices.shape[:2]
-        self.matrices[:, np.arange(self.n_points), np.arange(self.n_points)] = (
-            0.0  # the diagonal belongs to the penalty
-        )
+        # the diagonal belongs to the penalty
+        self.matrices[:, np.arange(self.n_points), np.arange(self.n_points)] = 0.0
 
     def _matrix(self, w: np.ndarray) -> np.ndarray:
         return (w @ self.matrices.reshape(self.n_features, -1)).reshape(
@@ -85,13 +117,17 @@ class MatrixSample(_RemembersLast):
     def gather(self, target: np.ndarray) -> np.ndarray:
         return self.matrices[:, np.arange(self.n_points), target].sum(axis=1)
 
+    def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
+        return self.matrices[:, points, target].T
+
 
 class DimensionBank:
     """One feature per dimension: d_pq = sum_i w_i (x_pi - x_qi)^2 / scale_i.
 
     Attributes
     ----------
-    scale_ : (D,) mean squared difference over training pairs; a constant dimension keeps scale 1 and never matters.
+    scale_ : (D,) mean squared difference over training pairs; a constant dimension keeps scale 1
+        and never matters.
     """
 
     def fit(
@@ -105,9 +141,8 @@ class DimensionBank:
                 raise ValueError(
                     f"X[{k}]: expected {len(total)} features as in X[0], got {X.shape[1]}"
                 )
-            total += (
-                2.0 * len(X) ** 2 * X.var(axis=0)
-            )  # the sum over ordered pairs of (x_p - x_q)^2
+            # the sum over ordered pairs of (x_p - x_q)^2
+            total += 2.0 * len(X) ** 2 * X.var(axis=0)
             pairs += len(X) * (len(X) - 1)
         mean = total / max(pairs, 1)
         self.scale_ = np.where(mean > 0, mean, 1.0)
@@ -136,7 +171,9 @@ class DimensionBank:
 
 
 class PrecomputedBank:
-    """Given matrices: a sample is an (F, N, N) array (or a list of F matrices), one weight each; asymmetric allowed."""
+    """Given matrices: a sample is an (F, N, N) array (or a list of F matrices), one weight each;
+    asymmetric allowed.
+    """
 
     def fit(
         self, samples: Sequence[Any], labels: Sequence[np.ndarray] | None = None
@@ -175,9 +212,11 @@ class DistanceBank:
 
     Parameters
     ----------
-    distances : list of (view, metric) with metric "l2", "euclidean", "l1", "chi2", "cosine", "rbf", or a callable
-        (X, Y) -> (N, M) matrix; or objects with ``fit(views, labels)`` and ``transform(views)`` such as
-        `LDAProjection`, compared by squared distance after the projection. None: "l2" and "l1" of every view.
+    distances : list of (view, metric) with metric "l2", "euclidean", "l1", "chi2", "cosine", "rbf",
+        or a callable (X, Y) -> (N, M) matrix; or objects with ``fit(views, labels)`` and
+        ``transform(views)`` such as
+        `LDAProjection`, compared by squared distance after the projection. None: "l2" and "l1" of
+        every view.
     """
 
     def __init__(self, distances: Sequence[Any] | None = None):
@@ -196,7 +235,8 @@ class DistanceBank:
             chosen = [(v, m) for v in range(len(self.view_sizes_)) for m in ("l2", "l1")]
         if len(chosen) == 0:
             raise ValueError(
-                "distances: expected at least one distance, got an empty list; None takes l2 and l1 of every view"
+                "distances: expected at least one distance, got an empty list; None takes l2 and "
+                "l1 of every view"
             )
         stacked = [np.concatenate([s[v] for s in views]) for v in range(len(self.view_sizes_))]
         self.features_ = [_Feature(entry, stacked, labels) for entry in chosen]
@@ -225,7 +265,8 @@ class DistanceBank:
         sizes = [v.shape[1] for v in views]
         if sizes != self.view_sizes_:
             raise ValueError(
-                f"{name}: expected views with {self.view_sizes_} features as in training, got {sizes}"
+                f"{name}: expected views with {self.view_sizes_} features as in training, got "
+                f"{sizes}"
             )
         return views
 
@@ -241,7 +282,8 @@ class _Feature:
             from sklearn.base import clone
 
             self.projection = clone(entry).fit(views, np.concatenate(labels))
-            self.name, self.distance = str(entry.label), squared_euclidean
+            self.name = str(entry.label)
+            self.distance: Callable = squared_euclidean
             return
         try:
             self.view, metric = entry
@@ -252,9 +294,7 @@ class _Feature:
         gm.check_number("distances: view", self.view, low=0, high=len(views) - 1, integer=True)
         if not callable(metric):
             gm.check_choice("distances: metric", metric, METRICS)
-        self.distance: Callable = (
-            metric if callable(metric) else named_distance(metric, views[self.view])
-        )
+        self.distance = metric if callable(metric) else named_distance(metric, views[self.view])
         self.name = f"view {self.view} {getattr(metric, '__name__', metric)}"
 
     def __call__(self, X: list[np.ndarray], Y: list[np.ndarray]) -> np.ndarray:
@@ -265,7 +305,8 @@ class _Feature:
         expected = (len(X[self.view]), len(Y[self.view]))
         if matrix.shape != expected:
             raise ValueError(
-                f"distances: {self.name} must return a matrix of shape {expected}, got shape {matrix.shape}"
+                f"distances: {self.name} must return a matrix of shape {expected}, got shape "
+                f"{matrix.shape}"
             )
         if not (np.isfinite(matrix) & (matrix >= 0.0)).all():
             worst = matrix[np.nonzero(~(np.isfinite(matrix) & (matrix >= 0.0)))][0]

@@ -30,13 +30,14 @@ def with_penalty(distances: np.ndarray, penalty: float | np.ndarray) -> np.ndarr
     return costs
 
 
-def assign(costs: np.ndarray | scipy.sparse.sparray, exemplars: np.ndarray) -> np.ndarray:
-    """The exemplar of every point: itself for exemplars, the nearest one (ties: lowest index) for the others.
+def assign(costs: Any, exemplars: np.ndarray) -> np.ndarray:
+    """The exemplar of every point: itself for exemplars, the nearest one (ties: lowest index) for
+    the others.
 
     Parameters
     ----------
-    costs : (N, N), ``costs[p, q]`` of assigning p to q, penalties on the diagonal; dense, or sparse with absent
-        entries forbidden.
+    costs : (N, N), ``costs[p, q]`` of assigning p to q, penalties on the diagonal; dense, or sparse
+        with absent entries forbidden.
     exemplars : (K,) point indices.
 
     Returns
@@ -54,8 +55,9 @@ def assign(costs: np.ndarray | scipy.sparse.sparray, exemplars: np.ndarray) -> n
     return chosen
 
 
-def exemplar_energy(costs: np.ndarray | scipy.sparse.sparray, exemplars: np.ndarray) -> float:
-    """E(Q) = sum over p not in Q of min over q in Q of d_pq, plus the sum over q in Q of d_qq; O(N |Q|).
+def exemplar_energy(costs: Any, exemplars: np.ndarray) -> float:
+    """E(Q) = sum over p not in Q of min over q in Q of d_pq, plus the sum over q in Q of d_qq; O(N
+    |Q|).
 
     +inf if some point has no allowed exemplar, or Q is empty.
     """

@@ -10,14 +10,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 import gmlearn as gm
-from gmlearn_clustering.energy import check_costs, exemplar_energy, with_penalty
+from gmlearn_clustering.energy import check_costs
 from gmlearn_clustering.metrics import METRICS, named_distance, pairwise, squared_euclidean
-from gmlearn_clustering.solver import (
-    SOLVERS,
-    ExemplarSolution,
-    exemplars_of_number,
-    minimise_exemplars,
-)
+from gmlearn_clustering.number import solve_for_number
+from gmlearn_clustering.potentials import exemplar_model
+from gmlearn_clustering.solver import METHODS, as_result, minimise_on_graph, optimise
 from gmlearn_clustering.sparse import (
     all_pairs_bound,
     draw_landmarks,
@@ -30,29 +27,35 @@ from gmlearn_clustering.sparse import (
 class ExemplarClustering(ClusterMixin, BaseEstimator):
     """Cluster around exemplars, the number of clusters coming out of the optimisation.
 
-    Minimises E(Q) = sum over p not in Q of min over q in Q of d_pq + sum over q in Q of d_qq over the sets of exemplars Q, with
-    a proved lower bound. Time about O(N^2 log N), memory O(N^2), or O(edges) with `n_neighbors`.
+    Minimises E(Q) = sum over p not in Q of min over q in Q of d_pq + sum over q in Q of d_qq over
+    the sets of exemplars Q, with a proved lower bound: ``gm.solve`` on `exemplar_model`. Time about
+    O(N^2 log N), memory O(N^2), or O(edges) with `n_neighbors`.
 
     Parameters
     ----------
-    penalty : the price d_qq of an exemplar: a number, or (N,) numbers; ``("quantile", q)``, the q-quantile of the
-        distances between different points; or ``("n_clusters", k)``, the price at which k clusters come out (k
-        exactly, also where no price gives k).
-    metric : "sqeuclidean" (or "l2"), "euclidean", "l1", "chi2", "cosine", "rbf"; "precomputed": X is the (N, N)
-        matrix d_pq, asymmetric allowed, +inf forbids, or a scipy sparse neighbour graph; or a callable of two rows.
+    penalty : the price d_qq of an exemplar: a number, or (N,) numbers; or ``("quantile", q)``, the
+        q-quantile of the distances between different points. Of no effect with `n_clusters`.
+    metric : "sqeuclidean" (or "l2"), "euclidean", "l1", "chi2", "cosine", "rbf"; "precomputed": X
+        is the (N, N) matrix d_pq, asymmetric allowed, +inf forbids, or a scipy sparse neighbour
+        graph; or a callable of two rows.
+    n_clusters : exactly this many clusters, instead of what a penalty gives.
     solver : "auto", "local" or "exact", see `minimise_exemplars`.
-    n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean"); for N > 5000.
+    n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean");
+        for N > 5000.
     n_kicks, n_restarts : effort of the local search; None: until kicks no longer pay.
-    time_limit : seconds for the exact solver.
+    time_limit : seconds of optimisation (distances not counted).
     random_state : of the kicks; an integer makes the result repeatable.
 
     Attributes
     ----------
     labels_ : (N,) cluster of every point, numbered in the order of the exemplars.
-    cluster_centers_indices_ : (K,) exemplars, ascending. cluster_centers_ : (K, D) their rows (not if precomputed).
-    energy_, lower_bound_, gap_ : E(Q), a lower bound of its minimum, and their relative difference. With
-        ``("n_clusters", k)`` the bound is that of the penalised energy at `penalty_`.
-    penalty_ : the penalties used, a number or (N,).
+    cluster_centers_indices_ : (K,) exemplars, ascending. cluster_centers_ : (K, D) their rows (not
+        if precomputed).
+    energy_, lower_bound_, gap_ : E(Q), a lower bound of its minimum, and their difference. With
+        `n_clusters` both are those of the penalised energy at `penalty_`, so `gap_` also holds what
+        that number costs more than the number that is best at `penalty_`.
+    penalty_ : the penalties used, a number or (N,); with `n_clusters` one at which about that many
+        clusters are best.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         penalty: Any = ("quantile", 0.5),
         metric: Any = "sqeuclidean",
         *,
+        n_clusters: int | None = None,
         solver: str = "auto",
         n_neighbors: int | None = None,
         n_kicks: int | None = None,
@@ -78,6 +82,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
     ) -> None:
         self.penalty = penalty
         self.metric = metric
+        self.n_clusters = n_clusters
         self.solver = solver
         self.n_neighbors = n_neighbors
         self.n_kicks = n_kicks
@@ -88,6 +93,11 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> ExemplarClustering:
         """Find the exemplars of X: (N, D) points, or (N, N) distances if precomputed."""
         self._check_parameters()
+        if self.n_clusters is not None and (scipy.sparse.issparse(X) or self.n_neighbors):
+            raise ValueError(
+                "n_clusters: needs all distances; give a penalty or a quantile with neighbour "
+                "graphs"
+            )
         sparse_graph = self.metric == "precomputed" and scipy.sparse.issparse(X)
         X = validate_data(
             self,
@@ -98,24 +108,26 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         )
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if sparse_graph:
-            solution = self._fit_graph(X)
+            result = self._fit_graph(X)
         elif self.n_neighbors is not None:
-            solution = self._fit_neighbours(X)
+            result = self._fit_neighbours(X, self.n_neighbors)
         else:
-            solution = self._fit_dense(X)
-        self.cluster_centers_indices_ = solution.exemplars
-        self.labels_ = np.searchsorted(solution.exemplars, solution.assignment)
-        self.energy_, self.lower_bound_, self.gap_ = (
-            solution.energy,
-            solution.lower_bound,
-            solution.gap,
-        )
+            result = self._fit_dense(X)
+        if result.status == gm.Status.INFEASIBLE:
+            raise ValueError(
+                "X: some point has only forbidden (+inf) exemplars, so no clustering has a finite "
+                "energy"
+            )
+        self.cluster_centers_indices_, self.labels_ = np.unique(result.labels, return_inverse=True)
+        self.energy_, self.lower_bound_, self.gap_ = result.energy, result.bound, result.gap
         if self.metric != "precomputed":
-            self.cluster_centers_ = X[solution.exemplars]
+            self.cluster_centers_ = X[self.cluster_centers_indices_]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The nearest exemplar's cluster of new points: (M, D), or (M, N) distances to the training points."""
+        """The nearest exemplar's cluster of new points: (M, D), or (M, N) distances to the
+        training points.
+        """
         check_is_fitted(self, "labels_")
         X = validate_data(
             self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed"
@@ -128,7 +140,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             return np.argmin(pairwise(self.metric, X, self.cluster_centers_), axis=1)
         return nearest_exemplars(X, self.cluster_centers_, self._distance)[0]
 
-    def _fit_dense(self, X: np.ndarray) -> ExemplarSolution:
+    def _fit_dense(self, X: np.ndarray) -> gm.Result:
         if self.metric == "precomputed":
             distances = check_costs("X", X)
         elif callable(self.metric):
@@ -136,23 +148,22 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         else:
             self._distance = named_distance(self.metric, X)
             distances = self._distance(X, X)
-        if _is_rule(self.penalty) and self.penalty[0] == "n_clusters":
-            self.penalty_, exemplars = exemplars_of_number(
-                distances, self.penalty[1], self.n_kicks, self._seed
+        if self.n_clusters is not None:
+            self.penalty_: Any
+            self.penalty_, result = solve_for_number(
+                distances, self.n_clusters, lambda penalty: self._solve(distances, penalty)
             )
-            costs = with_penalty(distances, self.penalty_)
-            found = minimise_exemplars(costs, "local", n_kicks=0, n_restarts=1)
-            assignment = exemplars[np.argmin(costs[:, exemplars], axis=1)]
-            assignment[exemplars] = exemplars
-            energy = exemplar_energy(costs, exemplars)
-            return ExemplarSolution(
-                exemplars, assignment, energy, min(found.lower_bound, energy), found.prices
-            )
+            return result
         off_diagonal = distances[~np.eye(len(distances), dtype=bool)]
         self.penalty_ = self._penalty(off_diagonal, len(distances))
-        return self._solve(with_penalty(distances, self.penalty_))
+        return self._solve(distances, self.penalty_)
 
-    def _fit_graph(self, X: scipy.sparse.sparray) -> ExemplarSolution:
+    def _solve(self, distances: np.ndarray, penalty: float | np.ndarray) -> gm.Result:
+        model = exemplar_model(distances, penalty)
+        limits: dict[str, Any] = {"time_limit": self.time_limit, "seed": self._seed}
+        return gm.solve(model, solver="exemplar", **limits, **self._effort)
+
+    def _fit_graph(self, X: scipy.sparse.sparray) -> gm.Result:
         graph = scipy.sparse.csr_array(X)
         if graph.shape[0] != graph.shape[1]:
             raise ValueError(f"X: expected a square neighbour graph, got shape {graph.shape}")
@@ -164,50 +175,43 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         row = np.concatenate([coordinates.row[others], np.arange(n)])
         column = np.concatenate([coordinates.col[others], np.arange(n)])
         value = np.concatenate([coordinates.data[others], np.broadcast_to(self.penalty_, (n,))])
-        return self._solve(scipy.sparse.csr_array((value, (row, column)), shape=(n, n)))
+        costs = scipy.sparse.csr_array((value, (row, column)), shape=(n, n))
+        return minimise_on_graph(costs, self.time_limit, seed=self._seed, **self._effort)
 
-    def _fit_neighbours(self, X: np.ndarray) -> ExemplarSolution:
+    def _fit_neighbours(self, X: np.ndarray, n_neighbors: int) -> gm.Result:
         """Solve on the neighbour graph, then assign and bound over all pairs."""
         self._distance = squared_euclidean
         rows = X[np.random.RandomState(self._seed).permutation(len(X))[:1000]]
         sample = squared_euclidean(rows, rows)[~np.eye(len(rows), dtype=bool)]
         self.penalty_ = self._penalty(sample, len(X))
         landmarks = draw_landmarks(X, self._seed)
-        start = minimise_exemplars(
-            neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks), "local", n_kicks=0
+        start: Any = optimise(
+            neighbour_costs(X, self.penalty_, n_neighbors, landmarks), "local", n_kicks=0
         )
-        # the exemplars found become landmarks, too: now all points see all of them, and superfluous ones merge
+        # the exemplars found become landmarks, too: now all points see all of them, and superfluous
+        # ones merge
         landmarks = np.union1d(landmarks, refined_exemplars(X, start.exemplars))
-        found = self._solve(neighbour_costs(X, self.penalty_, self.n_neighbors, landmarks))
+        found: Any = optimise(
+            neighbour_costs(X, self.penalty_, n_neighbors, landmarks),
+            seed=self._seed,
+            **self._effort,
+        )
         exemplars = found.exemplars
         if np.ndim(self.penalty_) == 0:
             exemplars = refined_exemplars(X, exemplars)
         nearest, value = nearest_exemplars(X, X[exemplars], squared_euclidean)
         penalties = np.broadcast_to(self.penalty_, (len(X),))
         nearest[exemplars], value[exemplars] = np.arange(len(exemplars)), penalties[exemplars]
-        energy = float(value.sum())
         bound = all_pairs_bound(X, self.penalty_, found.prices, squared_euclidean)
-        return ExemplarSolution(
-            exemplars, exemplars[nearest], energy, min(bound, energy), found.prices
-        )
+        return as_result(exemplars[nearest], float(value.sum()), bound)
 
-    def _solve(self, costs: np.ndarray | scipy.sparse.sparray) -> ExemplarSolution:
-        return minimise_exemplars(
-            costs,
-            self.solver,
-            self.n_kicks,
-            self.n_restarts,
-            time_limit=self.time_limit,
-            seed=self._seed,
-        )
+    @property
+    def _effort(self) -> dict[str, Any]:
+        return {"method": self.solver, "n_kicks": self.n_kicks, "n_restarts": self.n_restarts}
 
     def _penalty(self, distances: np.ndarray, n: int) -> float | np.ndarray:
         """The penalty in numbers; `distances` are those between different points."""
         if _is_rule(self.penalty):
-            if self.penalty[0] == "n_clusters":
-                raise ValueError(
-                    "penalty: ('n_clusters', k) needs all distances; give a value or a quantile with neighbour graphs"
-                )
             finite = distances[np.isfinite(distances)]
             return float(np.quantile(finite, self.penalty[1])) if finite.size else 0.0
         if np.ndim(self.penalty) == 0:
@@ -215,7 +219,9 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         return gm.check_array("penalty", self.penalty, shape=(n,), allow_inf=True)
 
     def _check_parameters(self) -> None:
-        gm.check_choice("solver", self.solver, SOLVERS)
+        gm.check_choice("solver", self.solver, METHODS)
+        if self.n_clusters is not None:
+            gm.check_number("n_clusters", self.n_clusters, low=1, integer=True)
         gm.check_number("n_restarts", self.n_restarts, low=1, integer=True)
         if self.n_kicks is not None:
             gm.check_number("n_kicks", self.n_kicks, low=0, integer=True)
@@ -244,16 +250,11 @@ def _is_rule(penalty: Any) -> bool:
 
 
 def _check_penalty(penalty: Any) -> None:
-    """A number, numbers, ("quantile", q) or ("n_clusters", k)."""
+    """A number, numbers or ("quantile", q)."""
     if _is_rule(penalty):
-        gm.check_choice("penalty[0]", penalty[0], ("quantile", "n_clusters"))
-        if penalty[0] == "quantile":
-            gm.check_number("penalty[1]", penalty[1], low=0.0, high=1.0)
-        else:
-            gm.check_number("penalty[1]", penalty[1], low=1, integer=True)
+        gm.check_choice("penalty[0]", penalty[0], ("quantile",))
+        gm.check_number("penalty[1]", penalty[1], low=0.0, high=1.0)
     elif isinstance(penalty, str) or penalty is None:
-        raise ValueError(
-            f"penalty: expected a number, numbers, ('quantile', q) or ('n_clusters', k), got {penalty!r}"
-        )
+        raise ValueError(f"penalty: expected a number, numbers or ('quantile', q), got {penalty!r}")
     elif np.ndim(penalty) == 0:
         gm.check_number("penalty", penalty)

@@ -14,17 +14,20 @@ def exact_exemplars(
 ) -> tuple[np.ndarray, float]:
     """An optimal exemplar set and a proved lower bound, by HiGHS.
 
-    Variables: y_q (exemplar, integer) and x_pq (continuous: for fixed y the best x is integral), with sum_q x_pq = 1
-    and x_pq <= y_q. Entries that the dual prices and the energy of `start` rule out are left out beforehand.
+    Variables: y_q (exemplar, integer) and x_pq (continuous: for fixed y the best x is integral),
+    with sum_q x_pq = 1 and x_pq <= y_q. Entries that the dual prices and the energy of `start` rule
+    out are left out beforehand.
 
     Parameters
     ----------
     start : (K,) exemplars of a good solution.
-    time_limit : seconds; when it runs out the better of `start` and HiGHS's solution comes back with the bound so far.
+    time_limit : seconds; when it runs out the better of `start` and HiGHS's solution comes back
+        with the bound so far.
 
     Returns
     -------
-    exemplars : (K,) ascending. bound : a lower bound of the minimum, equal to the energy when optimality was proved.
+    exemplars : (K,) ascending. bound : a lower bound of the minimum, equal to the energy when
+        optimality was proved.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.plots import plot_clustering, plot_objective, plot_weights
 from gmlearn_clustering.scores import pair_f
-from gmlearn_clustering.solver import exemplars_of_number
 from gmlearn_clustering.synthetic import SyntheticSets, noisy_gaussians
 
 _METHODS = ("learnt", "squared Euclid", "standardised Euclid", "affinity propagation", "k-means")
 
 
 def cluster_synthetic(run: gm.Run) -> None:
-    """Test pair-F and number of clusters against the share rho of noisy dimensions; baselines with k given except learnt and AP."""
+    """Test pair-F and number of clusters against the share rho of noisy dimensions; baselines
+    with k given except learnt and AP.
+    """
     rhos = (0.0, 0.5, 0.9) if run.quick else (0.0, 0.3, 0.5, 0.7, 0.9)
     sizes = (100,) if run.quick else (100, 300, 500)
     seeds = range(1 if run.quick else 5)
     n_sets = 5 if run.quick else 10
-    rows, scores, shown = [], {}, None
+    rows: list[list] = []
+    scores: dict[Any, list] = {}
+    shown: Any = None
     cells = [(rho, n, seed) for rho in rhos for n in sizes for seed in seeds]
     for rho, n, seed in run.progress(cells, desc="cells"):
         sets = noisy_gaussians(
@@ -54,7 +59,8 @@ def cluster_synthetic(run: gm.Run) -> None:
         rows,
     )
     run.note(
-        "k-means and the two Euclidean baselines are given the number of clusters; learnt and affinity propagation find it."
+        "k-means and the two Euclidean baselines are given the number of clusters; learnt and "
+        "affinity propagation find it."
     )
     _figure(run, scores, rhos, *shown)
 
@@ -62,7 +68,9 @@ def cluster_synthetic(run: gm.Run) -> None:
 def _scores(
     learner: ExemplarClusteringLearner, sets: SyntheticSets
 ) -> tuple[dict[str, float], list[int]]:
-    """Mean test pair-F of every method, and the numbers of clusters found by the learnt distance."""
+    """Mean test pair-F of every method, and the numbers of clusters found by the learnt
+    distance.
+    """
     found: dict[str, list[float]] = {m: [] for m in _METHODS}
     numbers = []
     for X, y in zip(sets.test, sets.test_labels):

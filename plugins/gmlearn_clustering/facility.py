@@ -1,12 +1,15 @@
-"""E(Q) as an uncapacitated facility-location problem with non-negative costs: what every optimiser works on.
+"""E(Q) as an uncapacitated facility-location problem with non-negative costs: what every optimiser
+works on.
 
-Exactly one x_pq is 1 per point p, so subtracting m_p = min over q != p of d_pq from the whole row p (the penalty
-d_pp included) shifts the energy by the constant sum_p m_p. Afterwards all assignment costs c_pq are >= 0 and the
-problem is facility location with opening fees f_q = d_qq - m_q and c_qq = 0, whatever the signs and asymmetries of
-the given distances. A fee <= 0 is always paid (the exemplar costs nothing and can only help).
+Exactly one x_pq is 1 per point p, so subtracting m_p = min over q != p of d_pq from the whole row p
+(the penalty d_pp included) shifts the energy by the constant sum_p m_p. Afterwards all assignment
+costs c_pq are >= 0 and the problem is facility location with opening fees f_q = d_qq - m_q and c_qq
+= 0, whatever the signs and asymmetries of the given distances. A fee <= 0 is always paid (the
+exemplar costs nothing and can only help).
 
-An assignment with c_pq >= f_p is never needed: p may as well be alone, at the price f_p. Such entries are dropped,
-which makes many problems sparse; a problem given on a neighbour graph is sparse from the start. Memory O(entries).
+An assignment with c_pq >= f_p is never needed: p may as well be alone, at the price f_p. Such
+entries are dropped, which makes many problems sparse; a problem given on a neighbour graph is
+sparse from the start. Memory O(entries).
 """
 
 from __future__ import annotations
@@ -19,16 +22,21 @@ import scipy.sparse
 
 @dataclass(frozen=True)
 class FacilityProblem:
-    """Fees, and the entries (p, q, c_pq) by client p (cheapest first) and by exemplar q (clients ascending).
+    """Fees, and the entries (p, q, c_pq) by client p (cheapest first) and by exemplar q (clients
+    ascending).
 
     Attributes
     ----------
     fee : (N,) cost of opening an exemplar, >= 0; +inf where a point may not be one.
-    alone : (N,) cost of a point that is served by nobody else: its fee, or `big` where that is forbidden.
-    shift : (N,) what was subtracted from every row. offset : E(Q) = offset + fees of Q + assignment costs.
+    alone : (N,) cost of a point that is served by nobody else: its fee, or `big` where that is
+        forbidden.
+    shift : (N,) what was subtracted from every row. offset : E(Q) = offset + fees of Q + assignment
+        costs.
     always_open : (N,) bool, exemplars that cost nothing.
-    row_start, row_exemplar, row_cost : entries of client p, sorted by (cost, exemplar); (p, p, 0) is among them.
-    column_start, column_client, column_cost : the same entries by exemplar; column_place : where they are in their rows.
+    row_start, row_exemplar, row_cost : entries of client p, sorted by (cost, exemplar); (p, p, 0)
+        is among them.
+    column_start, column_client, column_cost : the same entries by exemplar; column_place : where
+        they are in their rows.
     """
 
     fee: np.ndarray
@@ -51,7 +59,9 @@ class FacilityProblem:
 
     @property
     def arrays(self) -> tuple:
-        """What the compiled kernels take: fees, costs of being alone, always open, (rows), (columns)."""
+        """What the compiled kernels take: fees, costs of being alone, always open, (rows),
+        (columns).
+        """
         rows = self.row_start, self.row_exemplar, self.row_cost
         columns = self.column_start, self.column_client, self.column_cost, self.column_place
         return self.fee, self.alone, self.always_open, rows, columns
@@ -70,7 +80,9 @@ class FacilityProblem:
         return np.repeat(np.arange(self.n_points), np.diff(self.row_start))
 
     def subproblem(self, keep: np.ndarray, may_open: np.ndarray) -> FacilityProblem:
-        """The problem with only some entries (bool, in row order) and some exemplars ((N,) bool); energies can only rise."""
+        """The problem with only some entries (bool, in row order) and some exemplars ((N,)
+        bool); energies can only rise.
+        """
         from gmlearn_clustering import _facility_numba as kernels
 
         rows = kernels.filtered_rows(
@@ -83,7 +95,9 @@ class FacilityProblem:
         )
 
     def at_penalty(self, penalty: float) -> FacilityProblem:
-        """The same distances at another penalty for all points, no larger than the present ones: nothing is sorted again."""
+        """The same distances at another penalty for all points, no larger than the present ones:
+        nothing is sorted again.
+        """
         from gmlearn_clustering import _facility_numba as kernels
 
         fee = penalty - self.shift
@@ -102,9 +116,10 @@ def facility_problem(
 
     Parameters
     ----------
-    costs : dense, +inf forbids; or a scipy sparse array, absent entries forbidden (diagonal entries all stored).
-    prune : drop entries that no optimum needs. Without it being alone is forbidden too, as a fixed number of
-        exemplars requires.
+    costs : dense, +inf forbids; or a scipy sparse array, absent entries forbidden (diagonal entries
+        all stored).
+    prune : drop entries that no optimum needs. Without it being alone is forbidden too, as a fixed
+        number of exemplars requires.
     """
     from gmlearn_clustering import _facility_numba as kernels
 
@@ -129,13 +144,14 @@ def facility_problem(
 
 
 def _row_order(start: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """The places of every row's entries, counted from the row's start, by cost (ties in any order)."""
+    """The places of every row's entries, counted from the row's start, by cost (ties in any
+    order).
+    """
     from gmlearn_clustering import _facility_numba as kernels
 
     n = len(start) - 1
-    if n > 1 and len(cost) == n * (
-        n - 1
-    ):  # full rows: NumPy's vectorised sort is several times faster than numba's
+    # full rows: NumPy's vectorised sort is several times faster than numba's
+    if n > 1 and len(cost) == n * (n - 1):
         return np.argsort(cost.reshape(n, n - 1), axis=1).ravel()
     return kernels.row_order(start, cost)
 

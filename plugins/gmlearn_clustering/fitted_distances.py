@@ -1,4 +1,6 @@
-"""Supervised distances for the bank: squared distance after a projection fitted on labelled training points."""
+"""Supervised distances for the bank: squared distance after a projection fitted on labelled
+training points.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import gmlearn as gm
 
 
 def deviations(X: np.ndarray) -> np.ndarray:
-    """Standard deviations (D,) of the columns, 1 for those that are constant up to rounding: new points may differ there."""
+    """Standard deviations (D,) of the columns, 1 for those that are constant up to rounding: new
+    points may differ there.
+    """
     spread = X.std(axis=0)
     return np.where(spread > 1e-9 * np.abs(X).max(axis=0), spread, 1.0)
 
@@ -22,21 +26,23 @@ def location(views: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray
 
 
 class FittedView(BaseEstimator):
-    """What the projections share: one view, or all views side by side, standardised and reduced to principal components.
+    """What the projections share: one view, or all views side by side, standardised and reduced to
+    principal components.
 
-    Views are divided by the square root of their dimension, so that each counts the same beside the others. Directions
-    in which the training points do not vary are dropped: a projection that divides by their spread would send new points
-    anywhere.
+    Views are divided by the square root of their dimension, so that each counts the same beside the
+    others. Directions in which the training points do not vary are dropped: a projection that
+    divides by their spread would send new points anywhere.
 
     Parameters
     ----------
     view : index of the view, or None for the concatenation of all views.
     n_components : number of principal components kept at most.
     shrinkage : share of the identity in the scatter matrix that is inverted, in (0, 1].
-    align : standardise every set by its own means and deviations instead of those of the training points. If a set was taken
-        under other conditions, which move or stretch all its points alike (light, distance, another device), this undoes the
-        change. It needs whole sets in which the classes are about as frequent as in training: not single points, and not
-        sets that lack classes.
+    align : standardise every set by its own means and deviations instead of those of the training
+        points. If a set was taken under other conditions, which move or stretch all its points
+        alike (light, distance, another device), this undoes the
+        change. It needs whole sets in which the classes are about as frequent as in training: not
+        single points, and not sets that lack classes.
     """
 
     kind = ""
@@ -56,7 +62,8 @@ class FittedView(BaseEstimator):
     @property
     def label(self) -> str:
         """Name in plots and tables."""
-        return f"{'all views' if self.view is None else f'view {self.view}'} {'aligned ' if self.align else ''}{self.kind}"
+        views = "all views" if self.view is None else f"view {self.view}"
+        return f"{views} {'aligned ' if self.align else ''}{self.kind}"
 
     def fit(self, views: list[np.ndarray], y: np.ndarray) -> Any:
         """Fit on training points: list of (N, D_v), labels (N,)."""
@@ -79,7 +86,8 @@ class FittedView(BaseEstimator):
         """Projected points (N, d); they are compared by squared distance."""
         if self.align and len(views[0]) < 2:
             raise ValueError(
-                f"X: aligned distances need a set of points, got {len(views[0])}; set align=False for single points"
+                f"X: aligned distances need a set of points, got {len(views[0])}; set align=False "
+                f"for single points"
             )
         place = location(views) if self.align else (self.means_, self.deviations_)
         return self._chosen(views, *place) @ (self.basis_ @ self.projection_)
@@ -101,8 +109,8 @@ class FittedView(BaseEstimator):
 
 
 class LDAProjection(FittedView):
-    """Regularised linear discriminants: the leading v of S_between v = mu S_within v, with v' S_within v = 1; at most
-    (number of classes - 1) of them. O(N D min(N, D))."""
+    """Regularised linear discriminants: the leading v of S_between v = mu S_within v, with v'
+    S_within v = 1; at most (number of classes - 1) of them. O(N D min(N, D))."""
 
     kind = "lda"
 
@@ -124,8 +132,8 @@ class LDAProjection(FittedView):
 
 
 class LDAPosterior(LDAProjection):
-    """Square roots of the class probabilities under the discriminant model (Gaussians of one covariance), so that distances are
-    Hellinger distances.
+    """Square roots of the class probabilities under the discriminant model (Gaussians of one
+    covariance), so that distances are Hellinger distances.
 
     Two points are near if the model is unsure between the same classes.
     """
@@ -147,10 +155,12 @@ class LDAPosterior(LDAProjection):
 
 
 class MLCAProjection(FittedView):
-    """The closed-form metric for supervised clustering: W = (X'X)^+ X'J with J = Y (Y'Y)^(-1/2), Y one-hot, X centred.
+    """The closed-form metric for supervised clustering: W = (X'X)^+ X'J with J = Y (Y'Y)^(-1/2), Y
+    one-hot, X centred.
 
-    k-means under M = W W' has the true partition as its relaxed optimum where X can express it. X'X is shrunk as in ridge
-    regression; with little shrinkage small sets are fitted perfectly, so cross-fit.
+    k-means under M = W W' has the true partition as its relaxed optimum where X can express it. X'X
+    is shrunk as in ridge regression; with little shrinkage small sets are fitted perfectly, so
+    cross-fit.
     """
 
     kind = "mlca"

@@ -16,48 +16,58 @@ from gmlearn_clustering.contrast import contrasts, with_contrast
 from gmlearn_clustering.crossfit import cross_fit, is_supervised
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank, as_views
 from gmlearn_clustering.losses import ClusteringLoss
-from gmlearn_clustering.potentials import DISTANCE, PENALTY
+from gmlearn_clustering.number import exemplars_of_number
+from gmlearn_clustering.potentials import DISTANCE, PENALTY, exemplar_model
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy
 from gmlearn_clustering.slaves import training_sample
-from gmlearn_clustering.solver import exemplars_of_number, minimise_exemplars
 
 
 class ExemplarClusteringLearner(BaseEstimator):
-    """Learn d_pq = w . f_pq such that clustering new sets around exemplars gives partitions like those in training.
+    """Learn d_pq = w . f_pq such that clustering new sets around exemplars gives partitions like
+    those in training.
 
-    Max-margin training of the exemplar energy by dual decomposition (Komodakis 2011): one slave per point and per true
-    cluster, the exemplars of the true partitions being latent. A share of the weight then goes to all features by how well
-    each alone tells the clusters apart (`contrast`), and the rule that decides the number of clusters is calibrated on the
-    training partitions (`calibration`). A round costs about the distances' matrix product, O(N^2 F) time and O(N^2) memory a
-    sample.
+    Max-margin training of the exemplar energy by dual decomposition (Komodakis 2011): one slave per
+    point and per true cluster, the exemplars of the true partitions being latent. A share of the
+    weight then goes to all features by how well each alone tells the clusters apart (`contrast`),
+    and the rule that decides the number of clusters is calibrated on the training partitions
+    (`calibration`). A round costs about the distances' matrix product, O(N^2 F) time and O(N^2)
+    memory a sample.
 
     Parameters
     ----------
-    features : "dimensions": X_k is (N_k, D), one weight per dimension; "precomputed": X_k is (F, N_k, N_k); or a
-        `DistanceBank` over views, which may hold supervised distances: they are cross-fitted, and take equal labels in
+    features : "dimensions": X_k is (N_k, D), one weight per dimension; "precomputed": X_k is (F,
+        N_k, N_k); or a `DistanceBank` over views, which may hold supervised distances: they are
+        cross-fitted, and take equal labels in
         different samples for the same class.
     alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
-    tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or "none".
+    tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or
+        "none".
     penalty : d_qq during training, or "learn".
-    contrast_share : share of the weight, in [0, 1], that is given out by contrast; 0 leaves the weights of training alone.
-    n_rounds : training rounds. n_inner : rounds between two completions (T of the paper). stochastic : one sample a step.
-    step, lambda_step : first steps of the weights and of the multipliers; they fall as training goes on.
-    penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with clusters of any
-        size; "training", the penalty of training.
-    adapt : `cluster` adapts the distance to every set by the clusters found in it (`adaptation`): for sets from other
-        conditions than those of training, to which the weights transfer badly. It takes points, not precomputed distances.
+    contrast_share : share of the weight, in [0, 1], that is given out by contrast; 0 leaves the
+        weights of training alone.
+    n_rounds : training rounds. n_inner : rounds between two completions (T of the paper).
+        stochastic : one sample a step.
+    step, lambda_step : first steps of the weights and of the multipliers; they fall as training
+        goes on.
+    penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with
+        clusters of any size; "training", the penalty of training.
+    adapt : `cluster` adapts the distance to every set by the clusters found in it (`adaptation`):
+        for sets from other conditions than those of training, to which the weights transfer badly.
+        It takes points, not precomputed distances.
     random_state : of folds, stochastic order and searches.
 
     Attributes
     ----------
     weights_ : (F,) learnt weights, contrast included. feature_names_ : their names.
     scale_ : (F,) normalisation stored with the model.
-    penalty_ : d_qq at the end of training. rate_ : the calibrated rule. history_ : {"objective": [...]} by round.
+    penalty_ : d_qq at the end of training. rate_ : the calibrated rule. history_ : {"objective":
+        [...]} by round.
 
     Examples
     --------
     >>> from gmlearn_clustering import ExemplarClusteringLearner, noisy_gaussians
-    >>> sets = noisy_gaussians(rho=0.5, n_points=60, n_dimensions=20, n_clusters=4, n_sets=2, separation=6.0)
+    >>> sizes = dict(n_points=60, n_dimensions=20, n_clusters=4, n_sets=2)
+    >>> sets = noisy_gaussians(rho=0.5, separation=6.0, **sizes)
     >>> learner = ExemplarClusteringLearner(random_state=0).fit(sets.train, sets.train_labels)
     >>> len(set(learner.cluster(sets.test[0])))
     4
@@ -105,17 +115,15 @@ class ExemplarClusteringLearner(BaseEstimator):
     ) -> ExemplarClusteringLearner:
         """Learn from samples and their true partitions (labels of any kind, one array a sample).
 
-        folds : for supervised distances, what is left out together when they are cross-fitted: the fold 0, 1, ... of every
-            point, an array a sample, such as its condition or `range_folds` of it; random if None.
+        folds : for supervised distances, what is left out together when they are cross-fitted: the
+            fold 0, 1, ... of every point, an array a sample, such as its condition or `range_folds`
+            of it; random if None.
         """
         self._check_parameters()
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         partitions = _check_partitions(X, y)
-        self.bank_ = (
-            {"dimensions": DimensionBank, "precomputed": PrecomputedBank}[self.features]()
-            if isinstance(self.features, str)
-            else self.features
-        )
+        banks: dict[str, Any] = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}
+        self.bank_ = banks[self.features]() if isinstance(self.features, str) else self.features
         if is_supervised(self.bank_):
             samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed, folds=folds)
         elif folds is not None:
@@ -128,7 +136,8 @@ class ExemplarClusteringLearner(BaseEstimator):
         for k, (sample, truth) in enumerate(zip(samples, partitions)):
             if sample.n_points != len(truth):
                 raise ValueError(
-                    f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got {len(truth)}"
+                    f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got "
+                    f"{len(truth)}"
                 )
         found = self._train(samples, partitions)
         self.weights_ = with_contrast(
@@ -155,7 +164,8 @@ class ExemplarClusteringLearner(BaseEstimator):
         ]
         n_features = samples[0].n_features
         start = {DISTANCE: np.full(n_features, 1.0 / n_features)}
-        regularizer = {DISTANCE: gm.L1(self.tau) if self.regularizer == "l1" else gm.L2(self.tau)}
+        norm = gm.L1 if self.regularizer == "l1" else gm.L2
+        regularizer: dict[str, gm.Regularizer] = {DISTANCE: norm(self.tau)}
         constraints = {DISTANCE: gm.NonNegative()} if self.constraints == "nonnegative" else {}
         if penalty is None:
             start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = (
@@ -192,7 +202,9 @@ class ExemplarClusteringLearner(BaseEstimator):
         )
 
     def transform(self, X: Any) -> np.ndarray:
-        """Points in the space whose squared Euclidean distance is the learnt one; only for features="dimensions"."""
+        """Points in the space whose squared Euclidean distance is the learnt one; only for
+        features="dimensions".
+        """
         check_is_fitted(self, "weights_")
         if not isinstance(self.bank_, DimensionBank):
             raise ValueError(
@@ -220,10 +232,10 @@ class ExemplarClusteringLearner(BaseEstimator):
             labels[exemplars] = np.arange(len(exemplars))
             return labels
         if self.penalty_rule == "training":
-            costs = np.array(distances)
-            np.fill_diagonal(costs, self.penalty_)
-            found = minimise_exemplars(costs, "local", seed=self._seed)
-            return np.searchsorted(found.exemplars, found.assignment)
+            model = exemplar_model(np.asarray(distances), self.penalty_)
+            options: dict[str, Any] = {"method": "local", "seed": self._seed}
+            found = gm.solve(model, solver="exemplar", **options)
+            return np.unique(found.labels, return_inverse=True)[1]
         return self.choose(distances).labels
 
     def choose(self, distances: np.ndarray) -> PathPoint:
@@ -234,7 +246,8 @@ class ExemplarClusteringLearner(BaseEstimator):
         """Mean clustering accuracy on new sets with automatic numbers of clusters."""
         if len(X) != len(y) or len(X) == 0:
             raise ValueError(
-                f"y: expected one partition for each of at least one sample, got {len(y)} for {len(X)} samples"
+                f"y: expected one partition for each of at least one sample, got {len(y)} for "
+                f"{len(X)} samples"
             )
         found = [self.cluster(x) for x in X]
         truths = [
@@ -273,7 +286,8 @@ class ExemplarClusteringLearner(BaseEstimator):
             gm.check_choice("features", self.features, ("dimensions", "precomputed"))
         elif not all(hasattr(self.features, name) for name in ("fit", "prepare")):
             raise ValueError(
-                f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got {self.features!r}"
+                f"features: expected 'dimensions', 'precomputed' or a DistanceBank, got "
+                f"{self.features!r}"
             )
         for name in ("alpha", "beta", "tau"):
             gm.check_number(name, getattr(self, name), low=0.0)
@@ -307,7 +321,9 @@ def _check_labels(name: str, labels: Any, n_points: int) -> np.ndarray:
 
 
 def _linked_classes(y: Sequence[Any]) -> list[np.ndarray]:
-    """The labels of all samples numbered together, so that equal labels stay equal from sample to sample."""
+    """The labels of all samples numbered together, so that equal labels stay equal from sample
+    to sample.
+    """
     numbers = np.unique(np.concatenate([np.asarray(truth) for truth in y]), return_inverse=True)[1]
     return np.split(numbers, np.cumsum([len(truth) for truth in y])[:-1])
 
@@ -317,7 +333,8 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
     for name, value in (("X", X), ("y", y)):
         if not isinstance(value, (list, tuple)) or len(value) == 0:
             raise ValueError(
-                f"{name}: expected a non-empty list with one entry a sample, got {type(value).__name__}"
+                f"{name}: expected a non-empty list with one entry a sample, got "
+                f"{type(value).__name__}"
             )
     if len(X) != len(y):
         raise ValueError(f"y: expected one partition a sample, got {len(y)} for {len(X)} samples")
@@ -332,7 +349,8 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
             or (truth.dtype.kind == "f" and not np.isfinite(truth).all())
         ):
             raise ValueError(
-                f"y[{k}]: expected one cluster label a point (a partition), got an array of shape {truth.shape} "
+                f"y[{k}]: expected one cluster label a point (a partition), got an array of shape "
+                f"{truth.shape} "
                 f"and type {truth.dtype}"
             )
         if len(truth) < 2:
@@ -340,7 +358,8 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
         cluster = np.unique(truth, return_inverse=True)[1]
         if cluster.max() == 0:
             raise ValueError(
-                f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing about distances"
+                f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing "
+                f"about distances"
             )
         partitions.append(cluster.astype(np.int64))
     return partitions

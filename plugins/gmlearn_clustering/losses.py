@@ -11,7 +11,8 @@ from gmlearn_clustering.potentials import ExemplarCountBlock, small_models
 def clustering_loss(
     assignment: np.ndarray, cluster: np.ndarray, alpha: float = 1.0, beta: float = 1.0
 ) -> float:
-    """alpha sum_C |1 - number of exemplars in C| + beta * number of points assigned to an exemplar outside their cluster.
+    """alpha sum_C |1 - number of exemplars in C| + beta * number of points assigned to an exemplar
+    outside their cluster.
 
     Zero exactly for the x that are consistent with the partition.
 
@@ -27,7 +28,9 @@ def clustering_loss(
 
 
 class ClusteringLoss(gm.Loss):
-    """The same for models with an `ExemplarBlock`; the true labels are any assignment that is consistent with the partition."""
+    """The same for models with an `ExemplarBlock`; the true labels are any assignment that is
+    consistent with the partition.
+    """
 
     name = "clustering"
 
@@ -72,7 +75,8 @@ def _clusters(truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
     if np.any(truth[truth] != truth):
         point = int(np.flatnonzero(truth[truth] != truth)[0])
         raise ValueError(
-            f"loss 'clustering': the true labels must assign every point to an exemplar, but point {point} "
+            f"loss 'clustering': the true labels must assign every point to an exemplar, but "
+            f"point {point} "
             f"is assigned to {int(truth[point])}, which is assigned to {int(truth[truth[point]])}"
         )
     return np.unique(truth, return_inverse=True)[1]

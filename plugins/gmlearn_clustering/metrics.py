@@ -1,4 +1,6 @@
-"""Named distances between the rows of two matrices, all without N x M x D intermediates where the maths allows."""
+"""Named distances between the rows of two matrices, all without N x M x D intermediates where
+the maths allows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def squared_euclidean(
     X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """sum_i w_i (x_i - y_i)^2 for all pairs by one matrix product; (N, D), (M, D) -> (N, M), O(N M D), no N x M x D array.
+    """sum_i w_i (x_i - y_i)^2 for all pairs by one matrix product; (N, D), (M, D) -> (N, M), O(N M
+    D), no N x M x D array.
 
     `weights` may have any sign; with non-negative ones rounding never makes a distance negative.
     """
@@ -47,7 +50,9 @@ def manhattan(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def chi_squared(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """sum_i (x_i - y_i)^2 / (x_i + y_i) for all pairs of histograms (non-negative rows); 0/0 counts as 0."""
+    """sum_i (x_i - y_i)^2 / (x_i + y_i) for all pairs of histograms (non-negative rows); 0/0
+    counts as 0.
+    """
     from sklearn.metrics.pairwise import additive_chi2_kernel
 
     if (X < 0).any() or (Y < 0).any():
@@ -87,7 +92,9 @@ METRICS = tuple(_NAMED) + ("rbf",)
 
 
 def named_distance(name: str, X: np.ndarray) -> Distance:
-    """The distance of that name; for "rbf" gamma is 1 over the mean squared distance within `X` (at most 500 rows)."""
+    """The distance of that name; for "rbf" gamma is 1 over the mean squared distance within `X`
+    (at most 500 rows).
+    """
     gm.check_choice("metric", name, METRICS)
     if name != "rbf":
         return _NAMED[name]
@@ -99,7 +106,9 @@ def named_distance(name: str, X: np.ndarray) -> Distance:
 def pairwise(
     metric: str | Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, Y: np.ndarray
 ) -> np.ndarray:
-    """All distances (N, M) by a named metric, or by a callable of two rows that returns a number (Python speed)."""
+    """All distances (N, M) by a named metric, or by a callable of two rows that returns a number
+    (Python speed).
+    """
     if callable(metric):
         values = [[metric(x, y) for y in Y] for x in X]
         bad = next(

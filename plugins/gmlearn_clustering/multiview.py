@@ -20,9 +20,9 @@ from gmlearn_clustering.fitted_distances import (
 )
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.plots import plot_weights
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi
-from gmlearn_clustering.solver import exemplars_of_number
 
 _HEADER = [
     "data",
@@ -40,8 +40,8 @@ _N_SHOWN = 15
 
 @dataclass
 class Split:
-    """Standardised views of training and test points, and their classes 0..K-1; folds for cross-fitting if the test points were
-    taken under other conditions."""
+    """Standardised views of training and test points, and their classes 0..K-1; folds for
+    cross-fitting if the test points were taken under other conditions."""
 
     train: list[np.ndarray]
     train_labels: np.ndarray
@@ -52,7 +52,9 @@ class Split:
 
 @dataclass
 class Features:
-    """Distance features (F, ., .) within the training points (cross-fitted), within the test points, and test to train."""
+    """Distance features (F, ., .) within the training points (cross-fitted), within the test
+    points, and test to train.
+    """
 
     train: np.ndarray
     test: np.ndarray
@@ -61,7 +63,9 @@ class Features:
 
 
 def cluster_multiview(run: gm.Run) -> None:
-    """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and without noise distances."""
+    """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and
+    without noise distances.
+    """
     names = (
         ("msrcv1", "orl")
         if run.quick
@@ -90,13 +94,16 @@ def cluster_multiview(run: gm.Run) -> None:
         keys = ("accuracy", "clusters", "nmi", "accuracy_k_given", "nearest_neighbour")
         run.value(f"{name}{' + noise' if noise else ''}: {method}", dict(zip(keys, scores)))
     run.note(
-        "The number of clusters is found by a rule calibrated on the training partition; LDA + k-means is given it."
+        "The number of clusters is found by a rule calibrated on the training partition; LDA + "
+        "k-means is given it."
     )
     _figure(run, weights)
 
 
 def distance_features(split: Split) -> Features:
-    """Plain and fitted distances of every view and of all views together; the fitted ones aligned where conditions change."""
+    """Plain and fitted distances of every view and of all views together; the fitted ones
+    aligned where conditions change.
+    """
     align = split.folds is not None
 
     def fitted(view: int | None) -> list[Any]:
@@ -133,13 +140,17 @@ def with_noise(features: Features, seed: int) -> Features:
         np.concatenate([old, np.stack(new)])
         for old, new in zip((features.train, features.test, features.cross), zip(*parts))
     ]
-    return Features(*stacked, features.names + [f"noise {i}" for i in range(len(parts))])
+    train, test, cross = stacked
+    names = features.names + [f"noise {i}" for i in range(len(parts))]
+    return Features(train, test, cross, names)
 
 
 def evaluate(
     split: Split, features: Features
 ) -> tuple[ExemplarClusteringLearner, dict[str, list[float]]]:
-    """The learner, and the scores of all methods on one split; the learnt distance is adapted where conditions change."""
+    """The learner, and the scores of all methods on one split; the learnt distance is adapted
+    where conditions change.
+    """
     learner = ExemplarClusteringLearner("precomputed").fit([features.train], [split.train_labels])
     n_features = len(features.names)
     scaled = learner.weights_ / learner.scale_
@@ -194,7 +205,9 @@ def _scores(
 
 
 def _best_single(stack: np.ndarray, labels: np.ndarray) -> int:
-    """The feature whose leave-one-out nearest neighbours in training agree best with the classes."""
+    """The feature whose leave-one-out nearest neighbours in training agree best with the
+    classes.
+    """
     eye = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
     return int(
         np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack])
@@ -243,7 +256,9 @@ def _lda_kmeans(split: Split) -> list[float]:
 
 
 def load_split(run: gm.Run, name: str, seed: int) -> Split:
-    """Half of every class for training (scene15: 40 and 40 images); KTH also by scale, odd against even or 1-5 against 6-9."""
+    """Half of every class for training (scene15: 40 and 40 images); KTH also by scale, odd
+    against even or 1-5 against 6-9.
+    """
     if name.startswith("kth"):
         from gmlearn_clustering.textures import kth_views
 
@@ -266,17 +281,14 @@ def load_split(run: gm.Run, name: str, seed: int) -> Split:
             for c in np.unique(labels)
         ]
         train, test = (np.concatenate(part) for part in zip(*halves))
-    train, test = (
-        random.permutation(train),
-        random.permutation(test),
-    )  # sorted classes would break ties in our favour
+    # sorted classes would break ties in our favour
+    train, test = random.permutation(train), random.permutation(test)
     scaled = []
     for view in views:
         scaled.append((view - view[train].mean(axis=0)) / deviations(view[train]))
     folds = None
-    if name.startswith(
-        "kth "
-    ):  # new scales: leave out single ones for tests in between, ranges for tests beyond
+    # new scales: leave out single ones for tests in between, ranges for tests beyond
+    if name.startswith("kth "):
         folds = (
             range_folds(scale[train])
             if name == "kth far scales"

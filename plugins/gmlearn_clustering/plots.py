@@ -41,7 +41,9 @@ def plot_clustering(
     dimensions: tuple[int, int] = (0, 1),
     ax: Any = None,
 ) -> Any:
-    """Points in two dimensions, colour and marker by true cluster, the exemplars found as circles."""
+    """Points in two dimensions, colour and marker by true cluster, the exemplars found as
+    circles.
+    """
     i, j = dimensions
     ax = gm.plot.axes(
         ax, xlabel=f"dimension {i}", ylabel=f"dimension {j}", title="Test set and its exemplars"

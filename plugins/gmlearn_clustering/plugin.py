@@ -39,8 +39,10 @@ def gmlearn_experiments() -> list[gm.Experiment]:
             "Learn distances over several descriptors of real images and digits",
             _multiview,
             data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels) and "
-            "texture/kth_tips_gray_128.npz (images, labels). Scene-15, UCI Multiple Features, MSRC-v1 and ORL "
-            "are published as multi-view collections, KTH-TIPS by the Royal Institute of Technology, Stockholm.",
+            "texture/kth_tips_gray_128.npz (images, labels). Scene-15, UCI Multiple Features, "
+            "MSRC-v1 and ORL "
+            "are published as multi-view collections, KTH-TIPS by the Royal Institute of "
+            "Technology, Stockholm.",
         ),
     ]
 
@@ -64,3 +66,10 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
     from gmlearn_clustering.slaves import ExemplarDecomposition
 
     return [ExemplarDecomposition()]
+
+
+@gm.hookimpl
+def gmlearn_solvers() -> list[gm.MapSolver]:
+    from gmlearn_clustering.solver import ExemplarSolver
+
+    return [ExemplarSolver()]

@@ -1,8 +1,8 @@
 """The exemplar-clustering energy as potentials of a gmlearn model.
 
-One variable x_p per point, whose states are the points: x_p = q assigns p to q, x_q = q makes q an exemplar. The indicators
-[x_p = q] are the paper's binary variables x_pq, "exactly one" is built in, and the implication x_pq <= x_qq is the
-block's hard constraint.
+One variable x_p per point, whose states are the points: x_p = q assigns p to q, x_q = q makes q an
+exemplar. The indicators [x_p = q] are the paper's binary variables x_pq, "exactly one" is built in,
+and the implication x_pq <= x_qq is the block's hard constraint.
 """
 
 from __future__ import annotations
@@ -13,30 +13,36 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.distances import MatrixSample, SampleDistances
+from gmlearn_clustering.distances import FixedDistances, MatrixSample, SampleDistances
+from gmlearn_clustering.energy import with_penalty
 
 DISTANCE, PENALTY = "distance", "penalty"
 
 
 class ExemplarBlock(gm.Block):
-    """sum over p of d_{p, x_p} with d_pq = w . f_pq for p != q and d_qq the exemplar penalty; +inf unless x_{x_p} = x_p for all p.
+    """sum over p of d_{p, x_p} with d_pq = w . f_pq for p != q and d_qq the exemplar penalty; +inf
+    unless x_{x_p} = x_p for all p.
 
     Parameters
     ----------
-    sample : the features f_pq of the points.
-    penalty : d_qq, one number; None makes it the weight "penalty".
+    sample : the features f_pq of the points, or fixed distances (`FixedDistances`), which have no
+        weights.
+    penalty : d_qq, one number or (N,), +inf forbids; None makes it the weight "penalty".
     """
 
     name = "exemplar"
 
-    def __init__(self, sample: SampleDistances, penalty: float | None = 1.0):
+    def __init__(self, sample: SampleDistances, penalty: float | np.ndarray | None = 1.0):
         super().__init__(np.arange(sample.n_points)[None, :])
         self.sample = sample
-        self.penalty = None if penalty is None else float(gm.check_number("penalty", penalty))
+        self.penalty = penalty
+        if penalty is not None:
+            shape = (sample.n_points,) if np.ndim(penalty) else ()
+            self.penalty = gm.check_array("penalty", penalty, shape=shape, allow_inf=True)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        own = {} if self.penalty is not None else {PENALTY: (1,)}
-        return {DISTANCE: (self.sample.n_features,), **own}
+        own: dict[str, tuple[int, ...]] = {} if self.penalty is not None else {PENALTY: (1,)}
+        return {DISTANCE: (self.sample.n_features,), **own} if self.sample.n_features else own
 
     def check(self) -> None:
         if (self.states != self.sample.n_points).any():
@@ -44,27 +50,33 @@ class ExemplarBlock(gm.Block):
                 f"{self}: every variable needs {self.sample.n_points} states, one a point"
             )
 
-    def exemplar_penalty(self, w: Mapping[str, np.ndarray]) -> float:
-        """d_qq."""
-        return float(w[PENALTY][0]) if self.penalty is None else self.penalty
+    def exemplar_penalty(self, w: Mapping[str, np.ndarray]) -> Any:
+        """d_qq, a number or (N,)."""
+        return w[PENALTY][0] if self.penalty is None else self.penalty
+
+    def costs(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """d_pq (N, N) with the penalties on the diagonal."""
+        return with_penalty(self.sample.matrix(w.get(DISTANCE)), self.exemplar_penalty(w))
 
     def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        values = np.empty(len(x))
+        values = np.full(len(x), np.inf)
+        points = np.arange(self.sample.n_points)
+        penalty = np.broadcast_to(self.exemplar_penalty(w), points.shape)
         for m, labels in enumerate(x):
-            if (labels[labels] != labels).any():
-                values[m] = np.inf
-                continue
-            n_exemplars = int((labels == np.arange(len(labels))).sum())
-            values[m] = float(
-                w[DISTANCE] @ self.sample.gather(labels)
-            ) + n_exemplars * self.exemplar_penalty(w)
+            if (labels[labels] == labels).all():
+                values[m] = penalty[labels == points].sum()
+                if self.sample.n_features:
+                    values[m] += w[DISTANCE] @ self.sample.gather(labels)
+                else:
+                    values[m] += self.sample.matrix(None)[points, labels].sum()
         return values
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
         weight = np.ones(len(x)) if weight is None else weight
         total = {name: np.zeros(shape) for name, shape in self.segments().items()}
         for m, labels in enumerate(x):
-            total[DISTANCE] += weight[m] * self.sample.gather(labels)
+            if DISTANCE in total:
+                total[DISTANCE] += weight[m] * self.sample.gather(labels)
             if PENALTY in total:
                 total[PENALTY] += weight[m] * (labels == np.arange(len(labels))).sum()
         return total
@@ -74,18 +86,31 @@ class ExemplarBlock(gm.Block):
         """Those of `small_models`."""
         return [(crf.blocks[0], w) for crf, w in small_models(rng)]
 
+    @classmethod
+    def large_examples(
+        cls, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """Forty points, with a fixed penalty and a learnt one."""
+        return [(crf.blocks[0], w) for crf, w in small_models(rng, 40)[::2]]
+
 
 class ExemplarCountBlock(gm.RaggedBlock):
-    """-alpha |1 - number of exemplars in C| for every clique C: the loss's high-order part with its sign turned."""
+    """-alpha |1 - number of exemplars in C| for every clique C: the loss's high-order part with
+    its sign turned.
+    """
 
     name = "exemplar_count"
+    per_member = ("points",)
 
     def __init__(self, cliques: Any, alpha: float):
         super().__init__(cliques)
+        # the label that makes a member an exemplar: its number within its own model, also where
+        # models are joined
+        self.points = self.members
         self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
 
     def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        is_exemplar = (x == self.members).astype(float)
+        is_exemplar = (x == self.points).astype(float)
         return -self.alpha * np.abs(1.0 - np.add.reduceat(is_exemplar, self.indptr[:-1]))
 
     @classmethod
@@ -94,8 +119,27 @@ class ExemplarCountBlock(gm.RaggedBlock):
         return [(cls([[2, 0], [1], [3, 4, 1]], rng.random()).bind(np.full(5, 5)), {})]
 
 
-def exemplar_model(sample: SampleDistances, penalty: float | None = 1.0) -> gm.CRF:
-    """The clustering model of one sample: N variables with N states each, one exemplar block."""
+def exemplar_model(
+    sample: SampleDistances | np.ndarray, penalty: float | np.ndarray | None = 1.0
+) -> gm.CRF:
+    """The clustering model of one sample: N variables with N states each, one exemplar block.
+
+    Parameters
+    ----------
+    sample : features with learnt weights, or fixed distances (N, N), whose diagonal is ignored.
+    penalty : d_qq, see `ExemplarBlock`.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> from gmlearn_clustering import exemplar_model
+    >>> distances = np.abs(np.subtract.outer([0.0, 0.1, 5.0, 5.3], [0.0, 0.1, 5.0, 5.3]))
+    >>> result = gm.solve(exemplar_model(distances, penalty=1.0))
+    >>> result.labels.tolist(), result.status.value
+    ([0, 0, 2, 2], 'optimal')
+    """
+    if isinstance(sample, np.ndarray):
+        sample = FixedDistances(sample)
     crf = gm.CRF(np.full(sample.n_points, sample.n_points))
     crf.add(ExemplarBlock(sample, penalty))
     return crf
@@ -104,8 +148,8 @@ def exemplar_model(sample: SampleDistances, penalty: float | None = 1.0) -> gm.C
 def small_models(
     rng: np.random.Generator, n_points: int = 4
 ) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
-    """For checks, models of a few points with weights: asymmetric distances; the penalty positive, so negative that every
-    point is an exemplar, and learnt.
+    """For checks, models of a few points with weights: asymmetric distances; the penalty positive,
+    so negative that every point is an exemplar, and learnt.
     """
     made = []
     for penalty in (0.7, -4.0, None):

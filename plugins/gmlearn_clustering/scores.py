@@ -17,7 +17,9 @@ def contingency(truth: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def pair_f(truth: np.ndarray, labels: np.ndarray) -> float:
-    """F-measure over pairs of points: harmonic mean of precision and recall of "in the same cluster"; 1 if no pairs exist."""
+    """F-measure over pairs of points: harmonic mean of precision and recall of "in the same
+    cluster"; 1 if no pairs exist.
+    """
     table = contingency(truth, labels)
 
     def pairs(counts: np.ndarray) -> float:
@@ -45,5 +47,7 @@ def nmi(truth: np.ndarray, labels: np.ndarray) -> float:
 def nearest_neighbour_accuracy(
     distances: np.ndarray, train_labels: np.ndarray, test_labels: np.ndarray
 ) -> float:
-    """Share of test points whose nearest training point, by `distances` (test, train), has their class."""
+    """Share of test points whose nearest training point, by `distances` (test, train), has their
+    class.
+    """
     return float((train_labels[np.argmin(distances, axis=1)] == test_labels).mean())

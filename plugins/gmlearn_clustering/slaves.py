@@ -1,8 +1,10 @@
-"""Learning to cluster as slave groups: one slave per point, one per true cluster; they share the exemplar indicators x_qq.
+"""Learning to cluster as slave groups: one slave per point, one per true cluster; they share the
+exemplar indicators x_qq.
 
-Section 4 of Komodakis, "Learning to cluster using high order graphical models with latent variables" (2011). Coordinate q
-is the indicator x_qq; each of the n + 1 slaves that hold it gets theta_q = ubar_qq / (n + 1) + lambda_q. The assignments
-x_pq, p != q, live in the slave of p alone and need no duals.
+Section 4 of Komodakis, "Learning to cluster using high order graphical models with latent
+variables" (2011). Coordinate q is the indicator x_qq; each of the n + 1 slaves that hold it gets
+theta_q = ubar_qq / (n + 1) + lambda_q. The assignments x_pq, p != q, live in the slave of p alone
+and need no duals.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from gmlearn_clustering.potentials import (
 
 
 class PointSlaves(gm.SlaveGroup):
-    """min over x of sum over q != p of ubar_pq x_pq + theta . x_qq with x_pq <= x_qq and sum_q x_pq = 1, for all points p.
+    """min over x of sum over q != p of ubar_pq x_pq + theta . x_qq with x_pq <= x_qq and sum_q x_pq
+    = 1, for all points p.
 
-    ubar_pq = d_pq + extra_pq, the extra costs being what a loss adds. Exact; O(N) a point, O(N^2) memory for all of them.
+    ubar_pq = d_pq + extra_pq, the extra costs being what a loss adds. Exact; O(N) a point, O(N^2)
+    memory for all of them.
     """
 
     def __init__(
@@ -42,11 +46,15 @@ class PointSlaves(gm.SlaveGroup):
         self.owner = np.repeat(np.arange(self.n), sample.n_points)
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The distances d_pq, (N, N); `solve` adds the extra costs on its way, so that no second matrix is written."""
-        return self.sample.matrix(w[DISTANCE])
+        """The distances d_pq, (N, N); `solve` adds the extra costs on its way, so that no second
+        matrix is written.
+        """
+        return self.sample.matrix(w.get(DISTANCE))
 
     def solve(self, theta: np.ndarray, prepared: np.ndarray) -> gm.SlaveResult:
-        """Minimisers for theta (M N,); `labels` of the result: the exemplar that every point chose, (M,)."""
+        """Minimisers for theta (M N,); `labels` of the result: the exemplar that every point
+        chose, (M,).
+        """
         from gmlearn_clustering import _slaves_numba as kernels
 
         ind = np.empty(theta.shape)
@@ -65,16 +73,25 @@ class PointSlaves(gm.SlaveGroup):
 
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
         """sum over p of f_pq at the chosen q != p."""
+        if not self.sample.n_features:
+            return {}
         target = np.arange(self.sample.n_points)
         target[self.points] = result.labels
         return {DISTANCE: self.sample.gather(target)}
+
+    def slave_features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
+        """f_pq at the chosen q, point by point."""
+        return {DISTANCE: self.sample.rows(self.points, np.asarray(result.labels))}
 
     def take(self, index: np.ndarray) -> PointSlaves:
         return PointSlaves(self.sample, self.extra, self.points[index])
 
 
 class ClusterSlaves(gm.SlaveGroup):
-    """min over x of theta . x - alpha |1 - sum over q in C of x_qq| for every true cluster C. Exact, O(|C|)."""
+    """min over x of theta .
+
+    x - alpha |1 - sum over q in C of x_qq| for every true cluster C. Exact, O(|C|).
+    """
 
     def __init__(self, members: Sequence[np.ndarray], alpha: float):
         self.members_of, self.alpha = list(members), alpha
@@ -94,12 +111,17 @@ class ClusterSlaves(gm.SlaveGroup):
     def features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
         return {}
 
+    def slave_features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
+        return {}
+
     def take(self, index: np.ndarray) -> ClusterSlaves:
         return ClusterSlaves([self.members_of[i] for i in index], self.alpha)
 
 
 class ClusteringSlaves(gm.Slaves):
-    """A model with one `ExemplarBlock` (and the loss's count blocks) covered by point and cluster slaves; coordinates x_qq."""
+    """A model with one `ExemplarBlock` (and the loss's count blocks) covered by point and
+    cluster slaves; coordinates x_qq.
+    """
 
     def __init__(self, crf: gm.CRF):
         exemplar = [b for b in crf.clique_blocks if isinstance(b, ExemplarBlock)]
@@ -110,7 +132,8 @@ class ClusteringSlaves(gm.Slaves):
             or crf.unary_blocks
         ):
             raise ValueError(
-                "decomposition 'exemplar': expected one exemplar block, and no others but exemplar_count blocks"
+                "decomposition 'exemplar': expected one exemplar block, and no others but "
+                "exemplar_count blocks"
             )
         self.block = exemplar[0]
         self.sample = self.block.sample
@@ -135,9 +158,8 @@ class ClusteringSlaves(gm.Slaves):
 
     def spread(self, per_coord: np.ndarray) -> np.ndarray:
         n = self.n_coords
-        if (
-            n and (per_coord == per_coord[0]).all()
-        ):  # the usual case, one penalty for all points: no N^2 numbers to write
+        # the usual case, one penalty for all points: no N^2 numbers to write
+        if n and (per_coord == per_coord[0]).all():
             return np.broadcast_to(per_coord[:1], self.coords.shape)
         out = np.empty(len(self.coords), dtype=per_coord.dtype)
         out[: n * n].reshape(n, n)[:] = per_coord
@@ -173,8 +195,8 @@ class ClusteringSlaves(gm.Slaves):
         return (labels == np.arange(self.n_coords)).astype(float)
 
     def proposals(self, results: Sequence[gm.SlaveResult], mean: np.ndarray) -> list[np.ndarray]:
-        """Assignments to the exemplars that at least half of the slaves want (or the most wanted); points go to the exemplar
-        that their slave chose if it is one, else to the most wanted."""
+        """Assignments to the exemplars that at least half of the slaves want (or the most wanted);
+        points go to the exemplar that their slave chose if it is one, else to the most wanted."""
         wanted = mean >= 0.5 if (mean >= 0.5).any() else mean == mean.max()
         labels = np.full(self.n_coords, int(np.argmax(np.where(wanted, mean, -1.0))))
         if results:
@@ -188,7 +210,8 @@ class ExemplarDecomposition(gm.Decomposition):
 
     name = "exemplar"
     known_failures: ClassVar[dict[str, str]] = {
-        "check_slaves_sum_to_the_energy": "the slaves share the indicators x_qq alone, not whole labels, so the kit cannot read "
+        "check_slaves_sum_to_the_energy": "the slaves share the indicators x_qq alone, not whole "
+        "labels, so the kit cannot read "
         "a slave's energy off a labelling; the plugin's own tests do"
     }
 
@@ -212,13 +235,14 @@ class ExemplarDecomposition(gm.Decomposition):
 def training_sample(
     sample: SampleDistances, cluster: np.ndarray, penalty: float | None = 1.0, weight: float = 1.0
 ) -> gm.Sample:
-    """What ``gm.train`` takes: the model, any assignment consistent with the true clusters (N,), and the medoid completion."""
+    """What ``gm.train`` takes: the model, any assignment consistent with the true clusters (N,),
+    and the medoid completion.
+    """
     crf = exemplar_model(sample, penalty)
+    block: Any = crf.clique_blocks[0]
 
     def completion(_: gm.Sample, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        return medoid_completion(
-            sample.matrix(w[DISTANCE]), cluster, crf.clique_blocks[0].exemplar_penalty(w)
-        )[0]
+        return medoid_completion(sample.matrix(w[DISTANCE]), cluster, block.exemplar_penalty(w))[0]
 
     return gm.Sample(crf, _first_members(cluster), weight=weight, completion=completion)
 
@@ -230,7 +254,9 @@ def training_slaves(
     beta: float = 1.0,
     penalty: float | None = 1.0,
 ) -> ClusteringSlaves:
-    """The slaves of the loss-augmented energy of one training sample; cluster (N,) are the true clusters 0..K-1."""
+    """The slaves of the loss-augmented energy of one training sample; cluster (N,) are the true
+    clusters 0..K-1.
+    """
     return ClusteringSlaves(
         ClusteringLoss(alpha, beta).augment(
             exemplar_model(sample, penalty), _first_members(cluster)

@@ -23,11 +23,13 @@ def draw_landmarks(X: np.ndarray, seed: int = 0) -> np.ndarray:
 def neighbour_costs(
     X: np.ndarray, penalty: float | np.ndarray, n_neighbors: int, landmarks: np.ndarray
 ) -> scipy.sparse.csr_array:
-    """Squared Euclidean costs of every point to its neighbours and to common landmarks, penalties on the diagonal.
+    """Squared Euclidean costs of every point to its neighbours and to common landmarks, penalties
+    on the diagonal.
 
-    Edges: the `n_neighbors` nearest neighbours in either direction, and all points to the `landmarks` (point indices). The
-    landmarks are the connecting columns: through them every point has an exemplar even when no neighbour is one, so large
-    clusters are possible. O(N (n_neighbors + landmarks)).
+    Edges: the `n_neighbors` nearest neighbours in either direction, and all points to the
+    `landmarks` (point indices). The landmarks are the connecting columns: through them every point
+    has an exemplar even when no neighbour is one, so large clusters are possible. O(N (n_neighbors
+    + landmarks)).
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -47,7 +49,9 @@ def neighbour_costs(
 def _union(
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int
 ) -> scipy.sparse.csr_array:
-    """The union of (row, column, value) entries; where several parts hold one, the first counts (nothing is summed)."""
+    """The union of (row, column, value) entries; where several parts hold one, the first counts
+    (nothing is summed).
+    """
     key = np.concatenate([row.astype(np.int64) * n + column for row, column, _ in parts])
     value = np.concatenate([part[2] for part in parts])
     key, first = np.unique(key, return_index=True)
@@ -57,7 +61,9 @@ def _union(
 def nearest_exemplars(
     X: np.ndarray, exemplars: np.ndarray, distance: Distance
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Position in `exemplars` of the nearest one of every row (ties: the first), and its distance; blocks of rows."""
+    """Position in `exemplars` of the nearest one of every row (ties: the first), and its
+    distance; blocks of rows.
+    """
     nearest, value = np.empty(len(X), dtype=np.int64), np.empty(len(X))
     step = max(1, _BLOCK // max(1, len(exemplars)))
     for start in range(0, len(X), step):
@@ -68,7 +74,9 @@ def nearest_exemplars(
 
 
 def medoids(X: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    """The squared-Euclidean medoid of every cluster: the member nearest to the mean (ties: lowest index); O(N D)."""
+    """The squared-Euclidean medoid of every cluster: the member nearest to the mean (ties:
+    lowest index); O(N D).
+    """
     counts = np.bincount(labels, minlength=n_clusters)
     sums = np.zeros((n_clusters, X.shape[1]))
     np.add.at(sums, labels, X)
@@ -79,7 +87,9 @@ def medoids(X: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
 
 
 def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) -> np.ndarray:
-    """Alternate assignment over all pairs and medoids until nothing changes; for equal penalties E never rises."""
+    """Alternate assignment over all pairs and medoids until nothing changes; for equal penalties
+    E never rises.
+    """
     for _ in range(n_rounds):
         labels = nearest_exemplars(X, X[exemplars], squared_euclidean)[0]
         labels[exemplars] = np.arange(len(exemplars))
@@ -93,11 +103,13 @@ def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) 
 def all_pairs_bound(
     X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarray, distance: Distance
 ) -> float:
-    """A lower bound of min E(Q) over *all* pairs from prices found on a neighbour graph; O(N^2 D) time, O(N) memory.
+    """A lower bound of min E(Q) over *all* pairs from prices found on a neighbour graph; O(N^2 D)
+    time, O(N) memory.
 
-    L(v) = sum_p v_p + sum_q min(0, d_qq - v_q - sum over p != q of max(v_p - d_pq, 0)) holds for every v (the point q pays
-    d_qq instead of its own assignment), so prices of a sparser problem may be used once every pair is summed. They are
-    too high there, hence several multiples are tried and the best bound is kept.
+    L(v) = sum_p v_p + sum_q min(0, d_qq - v_q - sum over p != q of max(v_p - d_pq, 0)) holds for
+    every v (the point q pays d_qq instead of its own assignment), so prices of a sparser problem
+    may be used once every pair is summed. They are too high there, hence several multiples are
+    tried and the best bound is kept.
     """
     n = len(X)
     scaled = np.linspace(0.55, 1.0, 4)[:, None] * prices

@@ -30,14 +30,16 @@ def noisy_gaussians(
     separation: float = 8.0,
     seed: int = 0,
 ) -> SyntheticSets:
-    """Sets drawn from mixtures of Gaussians with diagonal covariance; the last share `rho` of the dimensions is noisy.
+    """Sets drawn from mixtures of Gaussians with diagonal covariance; the last share `rho` of the
+    dimensions is noisy.
 
     Parameters
     ----------
     rho : share of noisy dimensions, in [0, 1).
     noise : standard deviation there; 1 elsewhere.
-    separation : least distance between two cluster means over the other dimensions; means are drawn from N(0, 4) anew for
-        every set. (Ten dimensions without it: the true weights themselves reach only a pair-F of .96.)
+    separation : least distance between two cluster means over the other dimensions; means are drawn
+        from N(0, 4) anew for every set. (Ten dimensions without it: the true weights themselves
+        reach only a pair-F of .96.)
     """
     gm.check_number("rho", rho, low=0.0, high=0.99)
     gm.check_number("n_clusters", n_clusters, low=2, high=n_points, integer=True)
@@ -55,14 +57,16 @@ def noisy_gaussians(
         sets.append(
             (means[labels] + deviation * random.normal(size=(n_points, n_dimensions)), labels)
         )
-    points, labels = [x for x, _ in sets], [y for _, y in sets]
-    return SyntheticSets(points[:n_sets], labels[:n_sets], points[n_sets:], labels[n_sets:], noisy)
+    points, truth = [x for x, _ in sets], [y for _, y in sets]
+    return SyntheticSets(points[:n_sets], truth[:n_sets], points[n_sets:], truth[n_sets:], noisy)
 
 
 def _separated_means(
     random: np.random.Generator, n: int, informative: np.ndarray, separation: float
 ) -> np.ndarray:
-    """Means from N(0, 4), each redrawn until it keeps its distance over the informative dimensions."""
+    """Means from N(0, 4), each redrawn until it keeps its distance over the informative
+    dimensions.
+    """
     means = np.empty((n, len(informative)))
     for c in range(n):
         for _ in range(10_000):
@@ -72,6 +76,7 @@ def _separated_means(
                 break
         else:
             raise ValueError(
-                f"separation: no {n} means {separation:g} apart in {int(informative.sum())} dimensions; lower it"
+                f"separation: no {n} means {separation:g} apart in {int(informative.sum())} "
+                f"dimensions; lower it"
             )
     return means

@@ -22,10 +22,11 @@ def kth_views(path: Path) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
 
 
 def texture_views(images: np.ndarray) -> list[np.ndarray]:
-    """Local binary patterns, rotation-invariant patterns, oriented gradients, filter energies, spectrum, grey histogram.
+    """Local binary patterns, rotation-invariant patterns, oriented gradients, filter energies,
+    spectrum, grey histogram.
 
-    images : (N, H, W). Every image is brought to zero mean and unit variance first, but for the grey histogram. A few images
-    at a time, so that the filtered ones stay in the cache.
+    images : (N, H, W). Every image is brought to zero mean and unit variance first, but for the
+    grey histogram. A few images at a time, so that the filtered ones stay in the cache.
     """
     parts = [_views_of(images[i : i + _AT_ONCE]) for i in range(0, len(images), _AT_ONCE)]
     return [np.vstack(view) for view in zip(*parts)]
@@ -101,7 +102,9 @@ def _oriented_gradients(images: np.ndarray, n_bins: int = 12) -> np.ndarray:
 
 
 def _filter_energies(images: np.ndarray) -> np.ndarray:
-    """Mean, spread and kurtosis-like moment of Laplacian, edge and ridge responses at five scales (rotation invariant)."""
+    """Mean, spread and kurtosis-like moment of Laplacian, edge and ridge responses at five
+    scales (rotation invariant).
+    """
     columns = []
     for sigma in (0.7, 1.0, 2.0, 3.5, 6.0):
         second = [
@@ -112,9 +115,8 @@ def _filter_energies(images: np.ndarray) -> np.ndarray:
         edge = ndimage.gaussian_gradient_magnitude(images, (0, sigma, sigma))
         for response in (trace, 0.5 * (trace + gap), 0.5 * (trace - gap), edge):
             spread = response.std(axis=(1, 2))
-            if (
-                response is not trace
-            ):  # its mean is 0 but for rounding, which must not become a feature
+            # its mean is 0 but for rounding, which must not become a feature
+            if response is not trace:
                 columns.append(response.mean(axis=(1, 2)))
             columns += [
                 np.log(spread + 1e-9),

@@ -1,4 +1,6 @@
-"""The transportation problem of the assignment step, by successive shortest paths over the clusters."""
+"""The transportation problem of the assignment step, by successive shortest paths over the
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ RANGE = float(2**48)
 def whole_costs(costs: np.ndarray) -> np.ndarray:
     """Costs (n, C) as int64, row minima 0 and the span 2**48, inf as `FORBIDDEN`.
 
-    Whole numbers add without rounding, so shortest paths never meet a cycle that is negative by rounding alone; the
-    quantum, span / 2**48, is that of float64 itself.
+    Whole numbers add without rounding, so shortest paths never meet a cycle that is negative by
+    rounding alone; the quantum, span / 2**48, is that of float64 itself.
     """
     finite = np.isfinite(costs)
     shifted = np.where(finite, costs, 0.0) - costs.min(axis=1, keepdims=True)
@@ -27,7 +29,9 @@ def whole_costs(costs: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _cheapest_moves(costs, labels, source, move, mover):
-    """move[source, c]: the least extra cost of sending one point of cluster `source` to c, and which point."""
+    """move[source, c]: the least extra cost of sending one point of cluster `source` to c, and
+    which point.
+    """
     n, n_clusters = costs.shape
     for c in range(n_clusters):
         move[source, c] = FORBIDDEN
@@ -46,7 +50,9 @@ def _cheapest_moves(costs, labels, source, move, mover):
 
 @numba.njit(cache=True, nogil=True)
 def _shortest_paths(entry, move, distance, parent):
-    """Bellman-Ford from the new point (entry costs `entry`) to every cluster; parent -1 is the point itself."""
+    """Bellman-Ford from the new point (entry costs `entry`) to every cluster; parent -1 is the
+    point itself.
+    """
     n_clusters = entry.size
     for c in range(n_clusters):
         distance[c] = entry[c]
@@ -67,11 +73,14 @@ def _shortest_paths(entry, move, distance, parent):
 
 @numba.njit(cache=True, nogil=True)
 def transport(costs, lower, upper, labels):
-    """Exact labels of least total cost with cluster sizes in [lower, upper]; -1 where a point finds no place.
+    """Exact labels of least total cost with cluster sizes in [lower, upper]; -1 where a point finds
+    no place.
 
-    Points enter one by one; each takes the shortest path in the residual graph, whose nodes are the clusters. A free
-    place below the lower bound beats any other (a lexicographic cost, so no large constant enters the arithmetic).
-    costs : int64 (n, C) from `whole_costs`. lower, upper : int64 (C,). labels : int64 (n,), written. O(n C (C + n / C)).
+    Points enter one by one; each takes the shortest path in the residual graph, whose nodes are the
+    clusters. A free place below the lower bound beats any other (a lexicographic cost, so no large
+    constant enters the arithmetic).
+    costs : int64 (n, C) from `whole_costs`. lower, upper : int64 (C,). labels : int64 (n,),
+        written. O(n C (C + n / C)).
     """
     n, n_clusters = costs.shape
     move = np.full((n_clusters, n_clusters), FORBIDDEN)

@@ -1,4 +1,6 @@
-"""Boosting over dyadic hypercuts, compiled: one call trains all stages of one cluster's classifier."""
+"""Boosting over dyadic hypercuts, compiled: one call trains all stages of one cluster's
+classifier.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import numba
 import numpy as np
 
 N_BINS = 32
-#: working responses beyond this are clipped, as LogitBoost's authors advise (points that are badly wrong)
+#: working responses beyond this are clipped, as LogitBoost's authors advise (points that are badly
+#: wrong)
 MAX_RESPONSE = 4.0
 
 
@@ -29,7 +32,10 @@ def _below(state, n):
 
 @numba.njit(cache=True, nogil=True)
 def working_set(scores, signs, held, exponential, weight, response):
-    """LogitBoost: w = p (1 - p), z = (y - p) / w. ExpLoss (gentle boosting): w = exp(-y f), z = y. Writes w and w z."""
+    """LogitBoost: w = p (1 - p), z = (y - p) / w.
+
+    ExpLoss (gentle boosting): w = exp(-y f), z = y. Writes w and w z.
+    """
     for i in range(scores.size):
         if held[i]:
             weight[i] = 0.0
@@ -56,7 +62,9 @@ def _fill_bins(projection, low, step, weight, response, bins):
 
 @numba.njit(cache=True, nogil=True)
 def _project(positive, negative, projection):
-    """projection = positive - negative, and its range; four running extremes, since one would wait for itself."""
+    """projection = positive - negative, and its range; four running extremes, since one would
+    wait for itself.
+    """
     n = projection.size
     low0 = low1 = low2 = low3 = high0 = high1 = high2 = high3 = positive[0] - negative[0]
     for i in range(0, n - 3, 4):
@@ -73,7 +81,9 @@ def _project(positive, negative, projection):
 
 @numba.njit(cache=True, nogil=True)
 def _best_cut(bins, total_weight, total_response):
-    """The split of the bins with the largest drop of weighted squared error: gain, bin, mean below, mean above."""
+    """The split of the bins with the largest drop of weighted squared error: gain, bin, mean
+    below, mean above.
+    """
     best, where, below, above = -1.0, -1, 0.0, 0.0
     left_weight = left_response = 0.0
     for b in range(N_BINS - 1):
@@ -97,10 +107,13 @@ def _best_cut(bins, total_weight, total_response):
 def best_hypercut(
     kernels, positives, negatives, weight, response, n_cuts, state, projection, bins, cut
 ):
-    """The best of `n_cuts` random hypercuts (all of them if n_cuts is 0) for given working weights and responses.
+    """The best of `n_cuts` random hypercuts (all of them if n_cuts is 0) for given working weights
+    and responses.
 
-    kernels : float32 (M, n, n) among training points. positives, negatives : indices. weight, response : (n,).
-    cut : float64 (6,) written as kernel, positive, negative, threshold, value at or below, value above. Returns the gain.
+    kernels : float32 (M, n, n) among training points. positives, negatives : indices. weight,
+        response : (n,).
+    cut : float64 (6,) written as kernel, positive, negative, threshold, value at or below, value
+        above. Returns the gain.
     """
     n_kernels = kernels.shape[0]
     everything = n_cuts == 0
@@ -142,11 +155,14 @@ def best_hypercut(
 def boost(
     kernels, signs, held, n_stages, n_cuts, exponential, shrinkage, seed, cuts, gains, scores
 ):
-    """Train one classifier on the points that are not held out; score all points. Returns the constant term.
+    """Train one classifier on the points that are not held out; score all points. Returns the
+    constant term.
 
-    kernels : float32 (M, n, n). signs : float64 (n,) of -1 and 1, both present among the training points.
+    kernels : float32 (M, n, n). signs : float64 (n,) of -1 and 1, both present among the training
+        points.
     held : bool (n,), points that lend neither labels nor hypercuts: their scores are cross-fitted.
-    Written: cuts (n_stages, 6), gains (n_stages,) (drop of squared error over the best constant), scores (n,).
+    Written: cuts (n_stages, 6), gains (n_stages,) (drop of squared error over the best constant),
+    scores (n,).
     """
     n = signs.size
     state = np.array([seed * np.uint64(2) + np.uint64(1)], np.uint64)
@@ -187,7 +203,9 @@ def boost(
 
 @numba.njit(cache=True, nogil=True)
 def evaluate(cross, offset, cuts, scores):
-    """scores[i] = offset + the cuts' values; cross float32 (M, k, n): kernels from k points to the training points."""
+    """scores[i] = offset + the cuts' values; cross float32 (M, k, n): kernels from k points to
+    the training points.
+    """
     for i in range(scores.size):
         total = offset
         for s in range(cuts.shape[0]):

@@ -1,4 +1,6 @@
-"""Why an assignment problem has no answer: the bounds, or a smallest set of links, that cannot be met together."""
+"""Why an assignment problem has no answer: the bounds, or a smallest set of links, that cannot
+be met together.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,21 @@ def explain_bounds(lower: np.ndarray, upper: np.ndarray, n: int) -> None:
         )
     if lower.sum() > n:
         raise ValueError(
-            f"sizes: the lower bounds ask for {lower.sum()} points in {lower.size} clusters, got only {n}"
+            f"sizes: the lower bounds ask for {lower.sum()} points in {lower.size} clusters, got "
+            f"only {n}"
         )
     if upper.sum() < n:
         raise ValueError(
-            f"sizes: the upper bounds leave room for {upper.sum()} points in {upper.size} clusters, "
+            f"sizes: the upper bounds leave room for {upper.sum()} points in {upper.size} "
+            f"clusters, "
             f"got {n}"
         )
 
 
 def explain_inner_conflict(group: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> None:
-    """Raise if a cannot-link joins two points that must-links tie together; names the chain of must-links."""
+    """Raise if a cannot-link joins two points that must-links tie together; names the chain of
+    must-links.
+    """
     inside = np.flatnonzero(group[cannot[:, 0]] == group[cannot[:, 1]])
     if not inside.size:
         return
@@ -43,7 +49,8 @@ def explain_inner_conflict(group: np.ndarray, must: np.ndarray, cannot: np.ndarr
     while chain[-1] != i:
         chain.append(int(before[chain[-1]]))
     raise ValueError(
-        f"cannot_link: ({i}, {j}) contradicts the must-links along {' - '.join(map(str, chain[::-1]))}"
+        f"cannot_link: ({i}, {j}) contradicts the must-links along "
+        f"{' - '.join(map(str, chain[::-1]))}"
     )
 
 
@@ -64,13 +71,16 @@ def explain_large_group(group: np.ndarray, upper: np.ndarray) -> None:
     points = np.flatnonzero(group == largest)
     if points.size > upper.max():
         raise ValueError(
-            f"must_link: {points.size} points are tied together ({_some(points.tolist())}), but the size bounds "
+            f"must_link: {points.size} points are tied together ({_some(points.tolist())}), but "
+            f"the size bounds "
             f"allow at most {upper.max()} in a cluster; drop a link or widen sizes"
         )
 
 
 def explain_clique(linked: np.ndarray, group: np.ndarray, n_clusters: int) -> None:
-    """Raise if a greedy search finds more groups, pairwise cannot-linked, than there are clusters."""
+    """Raise if a greedy search finds more groups, pairwise cannot-linked, than there are
+    clusters.
+    """
     neighbours: dict[int, set[int]] = {}
     for a, b in linked.tolist():
         neighbours.setdefault(a, set()).add(b)
@@ -86,7 +96,8 @@ def explain_clique(linked: np.ndarray, group: np.ndarray, n_clusters: int) -> No
         if len(clique) > n_clusters:
             points = sorted(int(np.flatnonzero(group == g)[0]) for g in clique)
             raise ValueError(
-                f"cannot_link: {len(clique)} points are pairwise kept apart ({_some(points)}), but there are only "
+                f"cannot_link: {len(clique)} points are pairwise kept apart ({_some(points)}), "
+                f"but there are only "
                 f"{n_clusters} clusters; drop one of their links or raise the number of clusters"
             )
 
@@ -106,7 +117,9 @@ def minimal_conflict(
     cannot: np.ndarray,
     is_feasible: Callable[..., bool],
 ) -> str:
-    """The sentence for an infeasible problem: a set of links of which none can be spared, and whether bounds matter."""
+    """The sentence for an infeasible problem: a set of links of which none can be spared, and
+    whether bounds matter.
+    """
     n, n_clusters = costs.shape
     free = np.zeros(n_clusters, np.int64), np.full(n_clusters, n, np.int64)
     bounded = is_feasible(costs, *free, must, cannot)
@@ -124,7 +137,10 @@ def minimal_conflict(
         f"the size bounds [{lower.min()}, {upper.max()}] of " * bounded + f"{n_clusters} clusters"
     )
     if not holds([]):
-        return f"constraints: no labelling of finite cost meets {sizes}; forbid fewer entries of costs or widen sizes"
+        return (
+            f"constraints: no labelling of finite cost meets {sizes}; "
+            "forbid fewer entries of costs or widen sizes"
+        )
     core = _quick_explain([], links, False, holds)
     named = {kind: [p[1:] for p in core if p[0] == kind] for kind in ("must", "cannot")}
     words = " and ".join(f"{kind}_link {_some(pairs)}" for kind, pairs in named.items() if pairs)
@@ -136,7 +152,9 @@ def minimal_conflict(
 def _quick_explain(
     background: list, links: list, background_grew: bool, holds: Callable[[list], bool]
 ) -> list:
-    """A minimal subset of `links` that, with `background`, does not hold (Junker's QuickXplain, AAAI 2004)."""
+    """A minimal subset of `links` that, with `background`, does not hold (Junker's QuickXplain,
+    AAAI 2004).
+    """
     if background_grew and not holds(background):
         return []
     if len(links) == 1:

@@ -8,7 +8,9 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def _coordinate_descent(hessian, gradient, start, x):
-    """min_x g.(x - start) + 1/2 (x - start) H (x - start), x >= 0 but for the last (the constant term); x is written."""
+    """min_x g.(x - start) + 1/2 (x - start) H (x - start), x >= 0 but for the last (the constant
+    term); x is written.
+    """
     size = x.size
     slope = gradient.copy()
     for a in range(size):
@@ -48,10 +50,11 @@ def _objective(features, signs, weights, shrinkage, ridge):
 
 @numba.njit(cache=True, nogil=True)
 def fit_logistic(features, signs, shrinkage, ridge, weights):
-    r"""Minimise sum_i ln(1 + exp(-y_i (w.x_i + b))) + shrinkage |w - mean(w)|^2 + ridge |w|^2 over w >= 0 and b.
+    r"""Minimise sum_i ln(1 + exp(-y_i (w.x_i + b))) + shrinkage |w - mean(w)|^2 + ridge |w|^2 over
+    w >= 0 and b.
 
-    features : float64 (n, M). signs : (n,) of -1 and 1. weights : (M + 1,), w and b; the start going in, the answer
-    coming out. Projected Newton steps with halving; O(n M^2) a step.
+    features : float64 (n, M). signs : (n,) of -1 and 1. weights : (M + 1,), w and b; the start
+    going in, the answer coming out. Projected Newton steps with halving; O(n M^2) a step.
     """
     n, n_kernels = features.shape
     size = n_kernels + 1

@@ -1,4 +1,6 @@
-"""The paper's loop: train the cluster classifiers on the labels, assign the points anew, until the loss stops dropping."""
+"""The paper's loop: train the cluster classifiers on the labels, assign the points anew, until
+the loss stops dropping.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gmlearn_groupfs.assignment import constrained_assignment
+from gmlearn_groupfs.assignment import assignment_costs
+from gmlearn_groupfs.potential import constrained_assignment
 
 
 class Classifiers(Protocol):
@@ -25,24 +28,14 @@ class Classifiers(Protocol):
 
 @dataclass(frozen=True)
 class Alternation:
-    """The best labels met, their loss, the iteration that found them, and the loss after every iteration."""
+    """The best labels met, their loss, the iteration that found them, and the loss after every
+    iteration.
+    """
 
     labels: np.ndarray
     loss: float
     iteration: int
     history: list[float]
-
-
-def assignment_costs(scores: np.ndarray, loss: str = "log") -> tuple[np.ndarray, float]:
-    r"""Costs d (n, C) of giving point i to cluster c, less a constant per point, and the sum of those constants.
-
-    Log loss: :math:`\ln(1+e^{-f_c}) + \sum_{c' \ne c} \ln(1+e^{f_{c'}}) = \sum_{c'} \ln(1+e^{f_{c'}}) - f_c`.
-    Exponential loss: :math:`\sum_{c'} e^{f_{c'}} + e^{-f_c} - e^{f_c}`.
-    """
-    if loss == "log":
-        return -scores, float(np.logaddexp(0.0, scores).sum())
-    clipped = np.clip(scores, -30.0, 30.0)
-    return -2.0 * np.sinh(clipped), float(np.exp(clipped).sum())
 
 
 def make_assigner(
@@ -62,7 +55,9 @@ def alternate(
     seed: int,
     loss: str = "log",
 ) -> Alternation:
-    """Alternate from `labels` until the labels repeat or the loss has not dropped for `patience` iterations."""
+    """Alternate from `labels` until the labels repeat or the loss has not dropped for `patience`
+    iterations.
+    """
     best = Alternation(labels, np.inf, 0, [])
     history: list[float] = []
     rows = np.arange(labels.size)

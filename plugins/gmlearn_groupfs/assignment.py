@@ -1,4 +1,6 @@
-r"""The assignment step: the cheapest partition under size bounds, must-links and cannot-links, solved exactly."""
+r"""The assignment step: the cheapest partition under size bounds, must-links and cannot-links,
+solved exactly.
+"""
 
 from __future__ import annotations
 
@@ -16,65 +18,30 @@ from gmlearn_groupfs._conflicts import (
     explain_forbidden,
     explain_inner_conflict,
     explain_large_group,
-    minimal_conflict,
 )
 
-#: HiGHS stops at an absolute gap of 1e-6, so costs are scaled to a range where that is far below a real difference.
+#: HiGHS stops at an absolute gap of 1e-6, so costs are scaled to a range where that is far below a
+#: real difference.
 _COST_RANGE = 1e4
 
 
-def constrained_assignment(
-    costs: Any, sizes: Any = None, must_link: Any = None, cannot_link: Any = None
-) -> np.ndarray:
-    r"""Labels of least total cost under size bounds and pairwise links.
+def assignment_costs(scores: np.ndarray, loss: str = "log") -> tuple[np.ndarray, float]:
+    r"""Costs d (n, C) of giving point i to cluster c, less a constant per point, and the sum of
+    those constants.
 
-    .. math:: \min_y \sum_i d_{i y_i}, \quad l_c \le |\{i : y_i = c\}| \le u_c, \quad
-              y_i = y_j \text{ (must)}, \quad y_i \ne y_j \text{ (cannot)}
-
-    Parameters
-    ----------
-    costs : (n, C) costs :math:`d_{ic}`; +inf forbids a cluster to a point.
-    sizes : (l, u), each a whole number or one per cluster (C,); None leaves the sizes free.
-    must_link, cannot_link : (k, 2) pairs of point indices, or None.
-
-    Returns
-    -------
-    labels : int64 (n,). Among equally cheap labellings the answer may depend on the order of the rows.
-
-    Notes
-    -----
-    Must-linked points are contracted first. Without links (or if they hold by themselves) the problem is a
-    transportation problem, solved by successive shortest paths in O(n C (C + n / C)); otherwise HiGHS solves the
-    integer program with :math:`y_{ic} + y_{jc} \le 1` for cannot-links, to a relative gap of zero. Constraints that
-    cannot be met are a `ValueError` naming the bounds, or links of which none can be spared, that conflict.
-
-    Examples
-    --------
-    >>> constrained_assignment([[0, 1], [0, 2], [0, 3]], sizes=(1, 2)).tolist()
-    [1, 0, 0]
-    >>> constrained_assignment([[0, 1], [0, 2], [0, 3]], cannot_link=[(0, 1), (0, 2)]).tolist()
-    [1, 0, 0]
+    Log loss: :math:`\ln(1+e^{-f_c}) + \sum_{c' \ne c} \ln(1+e^{f_{c'}}) = \sum_{c'}
+    \ln(1+e^{f_{c'}}) - f_c`. Exponential loss: :math:`\sum_{c'} e^{f_{c'}} + e^{-f_c} - e^{f_c}`.
     """
-    costs = gm.check_array("costs", costs, ndim=2, allow_inf=True)
-    n, n_clusters = costs.shape
-    if n == 0 or n_clusters == 0:
-        raise ValueError(
-            f"costs: expected at least one point and one cluster, got shape {costs.shape}"
-        )
-    lower, upper = check_sizes(sizes, n, n_clusters)
-    must, cannot = (
-        check_links("must_link", must_link, n),
-        check_links("cannot_link", cannot_link, n),
-    )
-    explain_links(costs, upper, must, cannot)
-    labels = cheapest_partition(costs, lower, upper, must, cannot)
-    if labels is None:
-        raise ValueError(minimal_conflict(costs, lower, upper, must, cannot, is_feasible))
-    return labels
+    if loss == "log":
+        return -scores, float(np.logaddexp(0.0, scores).sum())
+    clipped = np.clip(scores, -30.0, 30.0)
+    return -2.0 * np.sinh(clipped), float(np.exp(clipped).sum())
 
 
 def check_sizes(sizes: Any, n: int, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds as two int64 arrays (C,), or an error if no partition of n points can meet them."""
+    """The bounds as two int64 arrays (C,), or an error if no partition of n points can meet
+    them.
+    """
     if sizes is None:
         return np.zeros(n_clusters, np.int64), np.full(n_clusters, n, np.int64)
     if not isinstance(sizes, Sequence | np.ndarray) or len(sizes) != 2:
@@ -108,10 +75,23 @@ def check_links(name: str, links: Any, n: int) -> np.ndarray:
     return pairs
 
 
-def greedy_assignment(costs: np.ndarray, upper: Any) -> np.ndarray:
-    """Cheapest entries first, as long as the cluster has room (the paper's start for the integer program).
+def sized_assignment(costs: np.ndarray, sizes: Any) -> np.ndarray:
+    """`constrained_assignment` of finite costs without links, not as a model: the many short steps
+    of k-means, to which a model of each would add half of its time.
+    """
+    bounds = check_sizes(sizes, *costs.shape)
+    nothing = np.empty((0, 2), np.int64)
+    labels = cheapest_partition(costs, *bounds, nothing, nothing)
+    assert labels is not None  # finite costs, and sizes that fit
+    return labels
 
-    Not optimal, and blind to lower bounds and links: a reference, and an upper bound on the cost without them.
+
+def greedy_assignment(costs: np.ndarray, upper: Any) -> np.ndarray:
+    """Cheapest entries first, as long as the cluster has room (the paper's start for the integer
+    program).
+
+    Not optimal, and blind to lower bounds and links: a reference, and an upper bound on the cost
+    without them.
     """
     costs = gm.check_array("costs", costs, ndim=2)
     n, n_clusters = costs.shape
@@ -128,7 +108,9 @@ def greedy_assignment(costs: np.ndarray, upper: Any) -> np.ndarray:
 def explain_links(
     costs: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray
 ) -> None:
-    """Raise for what can be seen without a search: contradictory links, too large groups, too many points kept apart."""
+    """Raise for what can be seen without a search: contradictory links, too large groups, too
+    many points kept apart.
+    """
     group, grouped, linked = _grouped(costs, must, cannot)
     explain_inner_conflict(group, must, cannot)
     explain_forbidden(grouped, group)
@@ -139,7 +121,13 @@ def explain_links(
 def cheapest_partition(
     costs: np.ndarray, lower: np.ndarray, upper: np.ndarray, must: np.ndarray, cannot: np.ndarray
 ) -> np.ndarray | None:
-    """`constrained_assignment` of arguments that are in order: labels (n,), or None if no labelling meets all constraints."""
+    """Labels (n,) of least total cost, or None if no labelling meets all constraints.
+
+    Must-linked points are contracted first. Without links (or if they hold by themselves) the
+    problem is a transportation problem, solved by successive shortest paths in O(n C (C + n / C));
+    otherwise HiGHS solves the integer program with y_ic + y_jc <= 1 for cannot-links, to a relative
+    gap of zero.
+    """
     group, grouped, linked = _grouped(costs, must, cannot)
     if np.any(group[cannot[:, 0]] == group[cannot[:, 1]]) or np.isinf(grouped).all(axis=1).any():
         return None
@@ -160,7 +148,9 @@ def _keeps(labels: np.ndarray, must: np.ndarray, cannot: np.ndarray) -> bool:
 def _grouped(
     costs: np.ndarray, must: np.ndarray, cannot: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The must-linked group of every point (n,), the groups' costs (G, C), and the cannot-linked pairs of groups (K, 2)."""
+    """The must-linked group of every point (n,), the groups' costs (G, C), and the cannot-linked
+    pairs of groups (K, 2).
+    """
     group = _contract(must, len(costs))
     grouped = np.zeros((group.max() + 1, costs.shape[1]))
     np.add.at(grouped, group, costs)
@@ -178,7 +168,9 @@ def is_feasible(
 
 
 def _contract(must: np.ndarray, n: int) -> np.ndarray:
-    """The component of every point under the must-links, numbered in order of first appearance, (n,)."""
+    """The component of every point under the must-links, numbered in order of first appearance,
+    (n,).
+    """
     graph = coo_array((np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(n, n))
     component = connected_components(graph, directed=False)[1]
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
@@ -197,12 +189,13 @@ def _transport(costs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
 def _prices(
     costs: np.ndarray, labels: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
-    """Dual prices (C,) of the size bounds at a transportation optimum: Bellman-Ford on the difference constraints."""
+    """Dual prices (C,) of the size bounds at a transportation optimum: Bellman-Ford on the
+    difference constraints.
+    """
     n_clusters = lower.size
     size = np.bincount(labels, minlength=n_clusters)
-    gap = np.zeros(
-        (n_clusters + 1, n_clusters + 1)
-    )  # price[a] <= price[b] + gap[a, b]; the last node has price 0
+    # price[a] <= price[b] + gap[a, b]; the last node has price 0
+    gap = np.zeros((n_clusters + 1, n_clusters + 1))
     extra = costs - costs[np.arange(len(costs)), labels][:, None]
     for c in range(n_clusters):
         gap[c, :-1] = extra[labels == c].min(axis=0, initial=np.inf)
@@ -222,10 +215,12 @@ def _linked_program(
     cannot: np.ndarray,
     price: np.ndarray,
 ) -> np.ndarray | None:
-    r"""The integer program on the few entries that can matter; exact, and None only if the whole is infeasible.
+    r"""The integer program on the few entries that can matter; exact, and None only if the whole is
+    infeasible.
 
-    For any prices, :math:`\sum_g \min_c (d_{gc} + w_g \pi_c) - \sum_c \max(\pi_c l_c, \pi_c u_c)` bounds the
-    minimum from below, and an entry whose reduced cost exceeds (a known cost - bound) is in no better labelling.
+    For any prices, :math:`\sum_g \min_c (d_{gc} + w_g \pi_c) - \sum_c \max(\pi_c l_c, \pi_c u_c)`
+    bounds the minimum from below, and an entry whose reduced cost exceeds (a known cost - bound) is
+    in no better labelling.
     """
     priced = costs + weight[:, None] * price
     reduced = priced - priced.min(axis=1, keepdims=True)
@@ -250,7 +245,9 @@ def _linked_program(
 def _integer_program(
     costs: np.ndarray, weight: np.ndarray, lower: np.ndarray, upper: np.ndarray, cannot: np.ndarray
 ) -> np.ndarray | None:
-    """HiGHS on z[g, c] in {0, 1} for the entries of finite cost, g a contracted group; None if infeasible."""
+    """HiGHS on z[g, c] in {0, 1} for the entries of finite cost, g a contracted group; None if
+    infeasible.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     n_groups, n_clusters = costs.shape

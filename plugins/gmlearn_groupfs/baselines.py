@@ -1,4 +1,6 @@
-"""The rivals: kernel k-means (with or without size bounds), spectral, affinity propagation, cluster ensembles."""
+"""The rivals: kernel k-means (with or without size bounds), spectral, affinity propagation,
+cluster ensembles.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def average_kernel(kernels: np.ndarray) -> np.ndarray:
 def spectral(
     kernel: np.ndarray, n_clusters: int, rng: np.random.Generator, n_init: int = 10
 ) -> np.ndarray:
-    """Spectral clustering of a kernel (Ng, Jordan and Weiss, 2002); negative similarities count as none."""
+    """Spectral clustering of a kernel (Ng, Jordan and Weiss, 2002); negative similarities count
+    as none.
+    """
     embedding = spectral_embedding(np.maximum(kernel, 0.0), n_clusters)
     runs = [bounded_kmeans(embedding, n_clusters, None, rng) for _ in range(n_init)]
     return min(runs, key=lambda run: run[1])[0]
@@ -29,7 +33,9 @@ def spectral(
 def affinity_propagation(
     kernel: np.ndarray, n_clusters: int, rng: np.random.Generator, n_steps: int = 10
 ) -> np.ndarray:
-    """Affinity propagation on kernel distances; the preference is bisected (by ratio) towards `n_clusters`."""
+    """Affinity propagation on kernel distances; the preference is bisected (by ratio) towards
+    `n_clusters`.
+    """
     from sklearn.cluster import AffinityPropagation
     from sklearn.exceptions import ConvergenceWarning
 
@@ -46,9 +52,8 @@ def affinity_propagation(
             random_state=int(rng.integers(2**31)),
         )
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # an unsettled run is simply one more trial
+            # an unsettled run is simply one more trial
+            warnings.simplefilter("ignore", ConvergenceWarning)
             labels = model.fit(similarity).labels_
         found = 1 if labels.min() < 0 else int(labels.max()) + 1
         if labels.min() >= 0 and abs(found - n_clusters) <= abs(int(best.max()) + 1 - n_clusters):
@@ -62,7 +67,9 @@ def affinity_propagation(
 def ensemble(
     kernels: np.ndarray, n_clusters: int, rng: np.random.Generator, n_labellings: int = 4
 ) -> np.ndarray:
-    """Evidence accumulation: many spectral labellings of every kernel, then spectral on how often pairs agree."""
+    """Evidence accumulation: many spectral labellings of every kernel, then spectral on how
+    often pairs agree.
+    """
     together = np.zeros(kernels.shape[1:])
     for kernel in kernels:
         embedding = spectral_embedding(np.maximum(kernel, 0.0), n_clusters)

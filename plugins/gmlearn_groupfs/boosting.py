@@ -1,8 +1,8 @@
 r"""The paper's cluster classifiers: boosting over dyadic hypercuts drawn from all kernels.
 
-A hypercut is :math:`h(x) = a\,\mathrm{sign}(k_m(x_p, x) - k_m(x_n, x) - \theta) + b` with one positive sample, one
-negative sample and one kernel (equation 8 of Lin, Liu and Fuh, ECCV 2010); the kernels of the chosen cuts tell
-which features a cluster uses.
+A hypercut is :math:`h(x) = a\,\mathrm{sign}(k_m(x_p, x) - k_m(x_n, x) - \theta) + b` with one
+positive sample, one negative sample and one kernel (equation 8 of Lin, Liu and Fuh, ECCV 2010); the
+kernels of the chosen cuts tell which features a cluster uses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class BoostedClassifiers:
     ----------
     kernels : (M, n, n).   n_clusters : C.
     base, step : a classifier has base + step * iteration weak learners.
-    folds : folds of the cross-fitting; 1 scores points by classifiers trained on them (not advised).
+    folds : folds of the cross-fitting; 1 scores points by classifiers trained on them (not
+        advised).
     n_hypercuts : random hypercuts tried at a stage; None searches all N+ N- M of them.
     loss : "log" or "exp".   shrinkage : factor on every weak learner, in (0, 1].
 
@@ -67,7 +68,9 @@ class BoostedClassifiers:
         self.n_hypercuts, self.loss, self.shrinkage = n_hypercuts, loss, shrinkage
 
     def scores(self, labels: np.ndarray, iteration: int, seed: int) -> np.ndarray:
-        """Cross-fitted f_c(x_i), (n, C): each point scored by classifiers that saw neither its label nor its cuts."""
+        """Cross-fitted f_c(x_i), (n, C): each point scored by classifiers that saw neither its
+        label nor its cuts.
+        """
         n = labels.size
         rng = np.random.default_rng([seed, iteration])
         fold = rng.permutation(n) % self.folds
@@ -83,7 +86,9 @@ class BoostedClassifiers:
         return scores
 
     def model(self, labels: np.ndarray, iteration: int, seed: int) -> BoostedModel:
-        """The classifiers trained on all points; usage is each kernel's share of the summed gains."""
+        """The classifiers trained on all points; usage is each kernel's share of the summed
+        gains.
+        """
         seeds = np.random.default_rng([seed, iteration, 1]).integers(1, 2**31, self.n_clusters)
         nobody = np.zeros(labels.size, dtype=bool)
         trained = [
@@ -108,9 +113,8 @@ class BoostedClassifiers:
         n_stages = self.base + self.step * iteration
         cuts, gains, scores = np.zeros((n_stages, 6)), np.zeros(n_stages), np.empty(member.size)
         present = member[~held]
-        if (
-            present.all() or not present.any()
-        ):  # one class only: nothing to separate, a constant of the right sign
+        # one class only: nothing to separate, a constant of the right sign
+        if present.all() or not present.any():
             scores[:] = 10.0 if present.all() else -10.0
             return scores[0], cuts, gains, scores
         offset = boost(

@@ -1,4 +1,6 @@
-r"""The cheap cluster classifiers: how much more similar a point is to the cluster than to the rest, kernel by kernel."""
+r"""The cheap cluster classifiers: how much more similar a point is to the cluster than to the
+rest, kernel by kernel.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from gmlearn_groupfs.similarity import Similarity
 
 
 def leave_one_out_contrasts(kernels: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    r"""Mean similarity to the members of a cluster less that to the rest, the point itself left out.
+    r"""Mean similarity to the members of a cluster less that to the rest, the point itself left
+    out.
 
-    kernels : (M, n, n) with zero diagonal. Returns (C, n, M): :math:`\phi_{cim} = \operatorname{mean}_{j \in c \setminus i}
-    K_m(i, j) - \operatorname{mean}_{j \notin c, j \ne i} K_m(i, j)`. Cost O(M n^2 C), one matrix product.
+    kernels : (M, n, n) with zero diagonal. Returns (C, n, M): :math:`\phi_{cim} =
+    \operatorname{mean}_{j \in c \setminus i} K_m(i, j) - \operatorname{mean}_{j \notin c, j \ne i}
+    K_m(i, j)`. Cost O(M n^2 C), one matrix product.
     """
     member = np.eye(n_clusters)[labels]
     inside = kernels @ member
@@ -43,9 +47,11 @@ class ContrastModel:
 
 
 class ContrastClassifiers:
-    """Non-negative logistic models over leave-one-out contrasts, their weights shrunk towards each other.
+    """Non-negative logistic models over leave-one-out contrasts, their weights shrunk towards each
+    other.
 
-    Cross-fitting comes free with the contrasts: no point sees its own label, and M + 1 weights cannot memorise.
+    Cross-fitting comes free with the contrasts: no point sees its own label, and M + 1 weights
+    cannot memorise.
 
     Parameters
     ----------
@@ -71,7 +77,9 @@ class ContrastClassifiers:
         return self._fit(labels)[0]
 
     def model(self, labels: np.ndarray, iteration: int, seed: int) -> ContrastModel:
-        """The trained classifiers, for new samples; usage is each kernel's share of the separation w_m E[phi_m]."""
+        """The trained classifiers, for new samples; usage is each kernel's share of the
+        separation w_m E[phi_m].
+        """
         _, weights, contrasts = self._fit(labels)
         member = np.eye(self.n_clusters, dtype=bool)[labels].T
         spread = np.array(

@@ -15,7 +15,9 @@ from gmlearn_groupfs.kernels import KernelBank
 
 @dataclass(frozen=True, eq=False)
 class LabelledBank:
-    """A bank, its true classes (n,), and size bounds by the paper's rule: .8 of the smallest, 1.2 of the largest class."""
+    """A bank, its true classes (n,), and size bounds by the paper's rule: .8 of the smallest,
+    1.2 of the largest class.
+    """
 
     name: str
     bank: KernelBank
@@ -34,7 +36,9 @@ class LabelledBank:
 def load_views(
     path: Path, name: str, rng: np.random.Generator, per_class: int | None = None
 ) -> LabelledBank:
-    """A multi-view file (view0, view1, ..., labels), shuffled; `per_class` random samples of each class if given."""
+    """A multi-view file (view0, view1, ..., labels), shuffled; `per_class` random samples of
+    each class if given.
+    """
     with np.load(path) as file:
         truth = file["labels"].astype(int)
         views = [file[key].astype(float) for key in sorted(file.files) if key.startswith("view")]
@@ -44,7 +48,10 @@ def load_views(
 
 
 def load_kernel_set(path: Path, name: str, rng: np.random.Generator) -> LabelledBank:
-    """The twelve kernels of Du et al. (IJCAI 2015) over the rows of X, each divided by sqrt(K_ii K_jj)."""
+    """The twelve kernels of Du et al.
+
+    (IJCAI 2015) over the rows of X, each divided by sqrt(K_ii K_jj).
+    """
     with np.load(path) as file:
         truth, points = file["labels"].astype(int), file["X"].astype(float)
     rows = rng.permutation(truth.size)

@@ -25,34 +25,43 @@ INITS = ("pool", "spectral", "random")
 class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     r"""Clusters, and for each cluster the kernels that show it (Lin, Liu and Fuh, ECCV 2010).
 
-    Minimises :math:`\sum_c \sum_i \ln(1 + \exp(-\tilde y_{ic} f_c(x_i)))` over partitions with sizes in [l, u] and
-    optional links, and over one classifier :math:`f_c` per cluster, by turns: classifiers for fixed labels (scores
-    cross-fitted), labels for fixed classifiers (`constrained_assignment`, exact).
+    Minimises :math:`\sum_c \sum_i \ln(1 + \exp(-\tilde y_{ic} f_c(x_i)))` over partitions with
+    sizes in [l, u] and optional links, and over one classifier :math:`f_c` per cluster, by turns:
+    classifiers for fixed labels (scores cross-fitted), labels for fixed classifiers
+    (`constrained_assignment`, exact).
 
     Parameters
     ----------
     n_clusters : C.
-    size_bounds : (l, u); "auto" for half to twice the average size; None for none (then clusters tend to collapse).
+    size_bounds : (l, u); "auto" for half to twice the average size; None for none (then clusters
+        tend to collapse).
     n_init : independent starts; the smallest loss wins.
-    init : "pool" (rival starts from single views, their consensus, the fused graph and the mean kernel, see
-        `StartPool`), "spectral" (the fused graph only), "random" (balanced random labels, the paper's), or labels (n,).
+    init : "pool" (rival starts from single views, their consensus, the fused graph and the mean
+        kernel, see `StartPool`), "spectral" (the fused graph only), "random" (balanced random
+        labels, the paper's), or labels (n,).
     classifier : "contrast" (logistic over mean similarities) or "boosted" (the paper's hypercuts).
-    n_neighbours : neighbours in the graphs (`NeighbourKernels`) of the starts and of "contrast"; "auto" is two thirds of
-        n / C; None lets "contrast" see the kernels' values alone (the starts keep "auto"), see `Similarity`.
-    link_reach : in [0, 1): how far links are carried to the points around those they name, in the graphs
-        (`propagate_links`); 0 for not at all. Boosted classifiers see it through their start only.
+    n_neighbours : neighbours in the graphs (`NeighbourKernels`) of the starts and of "contrast";
+        "auto" is two thirds of n / C; None lets "contrast" see the kernels' values alone (the
+        starts keep "auto"), see `Similarity`.
+    link_reach : in [0, 1): how far links are carried to the points around those they name, in the
+        graphs (`propagate_links`); 0 for not at all. Boosted classifiers see it through their start
+        only.
     shrinkage : contrast: pull of a cluster's kernel weights towards each other.
-    base, step, folds, n_hypercuts, loss, learning_rate : boosted: weak learners at iteration t are base + step t; folds
-        of the cross-fitting; hypercuts tried at a stage (None: all); "log" or "exp"; factor on weak learners.
-    max_iter, patience : iterations at most; stop when the loss has not dropped for `patience` of them.
+    base, step, folds, n_hypercuts, loss, learning_rate : boosted: weak learners at iteration t are
+        base + step t; folds of the cross-fitting; hypercuts tried at a stage (None: all); "log" or
+        "exp"; factor on weak learners.
+    max_iter, patience : iterations at most; stop when the loss has not dropped for `patience` of
+        them.
     metric, gamma, scale : how views become kernels, see `KernelBank.from_views`.
     random_state : seed; the same seed gives the same answer for any order of the rows.
 
     Attributes
     ----------
-    labels_ : int (n,).   loss_ : the smallest loss met.   loss_history_ : loss by iteration, of the winning start.
+    labels_ : int (n,).   loss_ : the smallest loss met.   loss_history_ : loss by iteration, of the
+        winning start.
     kernel_usage_ : (C, M), rows sum to 1: the share of each kernel in the cluster's classifier.
-    kernel_names_ : names of the kernels.   n_iter_ : iterations of the winning start.   start_ : what it started from.
+    kernel_names_ : names of the kernels.   n_iter_ : iterations of the winning start.   start_ :
+        what it started from.
 
     Examples
     --------
@@ -115,8 +124,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        kernels_or_views : a `KernelBank`; or M square symmetric matrices (M, n, n), taken as kernels; or a list of M
-            views (n, d_m), made into kernels by `metric`, `gamma` and `scale`.
+        kernels_or_views : a `KernelBank`; or M square symmetric matrices (M, n, n), taken as
+            kernels; or a list of M views (n, d_m), made into kernels by `metric`, `gamma` and
+            `scale`.
         must_link, cannot_link : (k, 2) pairs of rows that must, or must not, share a cluster.
         """
         self._check_parameters()
@@ -161,8 +171,8 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     def predict(self, kernels_or_views: Any) -> np.ndarray:
         """Clusters of new samples, (k,): argmax_c f_c(x), without size bounds.
 
-        Takes cross-kernels (M, k, n), new samples by the samples of `fit` in their order; or, if `fit` was given views,
-        new views.
+        Takes cross-kernels (M, k, n), new samples by the samples of `fit` in their order; or, if
+        `fit` was given views, new views.
         """
         return self.decision_function(kernels_or_views).argmax(axis=1)
 
@@ -179,7 +189,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         return self.fit(X, must_link, cannot_link).labels_
 
     def plot_kernel_usage(self, ax: Any = None, order: Any = None) -> Any:
-        """A picture of `kernel_usage_`, clusters by kernels; `order` lists the clusters from top to bottom."""
+        """A picture of `kernel_usage_`, clusters by kernels; `order` lists the clusters from top
+        to bottom.
+        """
         from gmlearn_groupfs.plots import plot_kernel_usage
 
         check_is_fitted(self)
@@ -228,7 +240,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     def _evidence(
         self, kernels: np.ndarray, must: np.ndarray, cannot: np.ndarray
     ) -> np.ndarray | None:
-        """The links spread over the sum of all graphs, (n, n); None where there are none, or where they are to stay."""
+        """The links spread over the sum of all graphs, (n, n); None where there are none, or
+        where they are to stay.
+        """
         if not self.link_reach or not len(must) + len(cannot):
             return None
         graph = NeighbourKernels(kernels, self._neighbours(kernels.shape[1])).kernels.sum(axis=0)
@@ -316,5 +330,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
 
 
 def _sorted_links(pairs: np.ndarray) -> np.ndarray:
-    """Each pair and the list of pairs in ascending order, so that how links are written changes nothing."""
+    """Each pair and the list of pairs in ascending order, so that how links are written changes
+    nothing.
+    """
     return np.unique(np.sort(pairs, axis=1), axis=0) if len(pairs) else pairs

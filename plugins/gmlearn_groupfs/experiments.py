@@ -1,4 +1,6 @@
-"""The experiment `groupfs`: clusters that pick their own views, on made and on real data, against the rivals."""
+"""The experiment `groupfs`: clusters that pick their own views, on made and on real data,
+against the rivals.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def groupfs(run: Any) -> None:
     )
     links_curve(run)
     run.note(
-        "Numbers of clusters and size bounds (.8 of the smallest to 1.2 of the largest class) are taken as known; "
+        "Numbers of clusters and size bounds (.8 of the smallest to 1.2 of the largest class) are "
+        "taken as known; "
         "nothing else is: starts are chosen by their loss, never by labels. Rows are shuffled."
     )
 
@@ -45,8 +48,8 @@ def groupfs(run: Any) -> None:
 def real_sets(run: Any, n_starts: int):
     """The data sets, rows shuffled by the run's seed; two small ones in a quick run.
 
-    Each is a list of banks through which the starts go by turns: one bank, but for mfeat, where every start has its own
-    random subset of 60 samples a class.
+    Each is a list of banks through which the starts go by turns: one bank, but for mfeat, where
+    every start has its own random subset of 60 samples a class.
     """
     rng = np.random.default_rng(run.seed)
     yield [load_views(run.path("multiview/msrcv1.npz"), "msrcv1", rng)]
@@ -116,7 +119,8 @@ def synthetic_set(run: Any) -> None:
         for name, labels in rivals(data, draw).items():
             figures.setdefault(name, []).append(accuracy_and_nmi(data.truth, labels))
     run.table(
-        f"Synthetic set, {n_draws} draws: ACC mean, worst; NMI mean; share of clusters with the right view on top",
+        f"Synthetic set, {n_draws} draws: ACC mean, worst; NMI mean; share of clusters with the "
+        f"right view on top",
         ["method", "ACC", "worst", "NMI", "right view"],
         [
             [name, *_summary(values), np.mean(top[name]) if name in top else "-"]
@@ -196,7 +200,8 @@ def real_set(run: Any, banks: list[LabelledBank], n_starts: int) -> dict[str, fl
         else ""
     )
     run.table(
-        f"{data.name}: n = {data.truth.size}, {data.n_clusters} classes, sizes in {list(data.sizes)}, "
+        f"{data.name}: n = {data.truth.size}, {data.n_clusters} classes, sizes in "
+        f"{list(data.sizes)}, "
         f"{len(data.bank.names)} kernels{subsets}",
         ["method", "starts", "ACC", "worst", "NMI"],
         rows,
@@ -238,7 +243,7 @@ def _published(run: Any, name: str) -> list[list]:
 
 # ---------------------------------------------------------------------- links
 
-LINKED = {
+LINKED: dict[str, dict[str, Any]] = {
     "contrast": dict(classifier="contrast"),
     "contrast, links carried on": dict(link_reach=0.5),
     "boosted": dict(classifier="boosted"),
@@ -246,7 +251,9 @@ LINKED = {
 
 
 def links_curve(run: Any) -> None:
-    """0 to 3 must- and cannot-links per class on msrcv1, scored on all points and on those that no link touches."""
+    """0 to 3 must- and cannot-links per class on msrcv1, scored on all points and on those that
+    no link touches.
+    """
     n_draws = 1 if run.quick else 10
     data = load_views(run.path("multiview/msrcv1.npz"), "msrcv1", np.random.default_rng(run.seed))
     curves: dict[str, Any] = {}
@@ -277,7 +284,8 @@ def links_curve(run: Any) -> None:
         )
     run.figure("links.png", plot_links(curves).figure, "What a few links per class buy on msrcv1.")
     run.table(
-        f"msrcv1, ACC by must- and cannot-links per class, {n_draws} draws of links (± one standard error)",
+        f"msrcv1, ACC by must- and cannot-links per class, {n_draws} draws of links (± one "
+        f"standard error)",
         ["scored on", "0", "1", "2", "3"],
         rows,
     )
@@ -288,7 +296,9 @@ def _with_error(values: np.ndarray) -> str:
 
 
 def _scores_with_links(run: Any, data: LabelledBank, options: dict, draw: int):
-    """For 0..3 links per class: ACC of all points, of the untouched ones, and of these before links were given."""
+    """For 0..3 links per class: ACC of all points, of the untouched ones, and of these before
+    links were given.
+    """
     before = None
     for per_class in range(4):
         must, cannot = random_links(data.truth, per_class, np.random.default_rng([run.seed, draw]))

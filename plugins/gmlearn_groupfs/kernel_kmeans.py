@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn_groupfs.assignment import constrained_assignment
+from gmlearn_groupfs.assignment import sized_assignment
 
 
 def kernel_kmeans(
@@ -17,7 +17,8 @@ def kernel_kmeans(
     n_init: int = 5,
     max_iter: int = 50,
 ) -> np.ndarray:
-    """Kernel k-means; with `sizes` its assignment step keeps the same bounds as ours: the fair control.
+    """Kernel k-means; with `sizes` its assignment step keeps the same bounds as ours: the fair
+    control.
 
     kernel : (n, n). The best of `n_init` runs from random points as centres; O(n^2 C) an iteration.
     """
@@ -36,9 +37,7 @@ def _one_kernel_kmeans(
         member /= np.maximum(member.sum(axis=0), 1.0)
         inside = kernel @ member
         distances = np.diag(kernel)[:, None] - 2.0 * inside + np.einsum("ic,ic->c", member, inside)
-        new = (
-            distances.argmin(axis=1) if sizes is None else constrained_assignment(distances, sizes)
-        )
+        new = distances.argmin(axis=1) if sizes is None else sized_assignment(distances, sizes)
         if np.array_equal(new, labels):
             break
         labels = new

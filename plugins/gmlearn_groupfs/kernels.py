@@ -1,4 +1,6 @@
-r"""Kernel banks: M kernels over the same samples, :math:`K_m(i, j) = \exp(-\gamma_m d_m(x_i, x_j)^2)`."""
+r"""Kernel banks: M kernels over the same samples, :math:`K_m(i, j) = \exp(-\gamma_m d_m(x_i,
+x_j)^2)`.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ class KernelBank:
     def from_distances(
         cls, distances: Any, gamma: Any = "median", names: Sequence[str] | None = None
     ) -> KernelBank:
-        """A bank from distance matrices (M, n, n); gamma a number, one per matrix, or "median": 1 / median(d^2)."""
+        """A bank from distance matrices (M, n, n); gamma a number, one per matrix, or "median":
+        1 / median(d^2).
+        """
         stack = _check_square("distances", distances)
         if stack.min(initial=0.0) < 0:
             raise ValueError(f"distances: expected non-negative numbers, got {stack.min():g}")
@@ -101,7 +105,8 @@ class KernelBank:
         """A bank from views, a list of M arrays (n, d_m).
 
         metric : a name in "euclidean", "cosine", "manhattan", "chi2", or one for each view.
-        scale : standardise the columns first (not for chi2, which needs counts; never centred for cosine).
+        scale : standardise the columns first (not for chi2, which needs counts; never centred for
+            cosine).
         """
         arrays = _check_views("views", views)
         metrics = (metric,) * len(arrays) if isinstance(metric, str) else tuple(metric)
@@ -124,7 +129,9 @@ class KernelBank:
         return cls(bank.kernels, bank.names, bank.gammas, scaled, metrics, scales)
 
     def cross(self, kernels_or_views: Any) -> np.ndarray:
-        """Kernels between new samples and the bank's own, (M, k, n): checked if given as such, computed from views."""
+        """Kernels between new samples and the bank's own, (M, k, n): checked if given as such,
+        computed from views.
+        """
         n_kernels, n, _ = self.kernels.shape
         if not self.views:
             return gm.check_array("kernels", kernels_or_views, shape=(n_kernels, None, n))
@@ -159,7 +166,9 @@ def _scaling(view: np.ndarray, metric: str, scale: bool) -> tuple[np.ndarray, np
 
 
 def _check_square(name: str, matrices: Any) -> np.ndarray:
-    """Symmetric finite matrices of one size, (M, n, n); tiny asymmetries of rounding are averaged away."""
+    """Symmetric finite matrices of one size, (M, n, n); tiny asymmetries of rounding are
+    averaged away.
+    """
     if isinstance(matrices, np.ndarray) and matrices.ndim == 2:
         matrices = matrices[None]
     arrays = [gm.check_array(f"{name}[{m}]", k, ndim=2) for m, k in enumerate(matrices)]
@@ -211,6 +220,7 @@ def _check_gammas(gamma: Any, distances: np.ndarray) -> np.ndarray:
     gammas = gm.check_array("gamma", gamma, ndim=(0, 1))
     if gammas.size not in (1, len(distances)) or np.any(gammas <= 0):
         raise ValueError(
-            f"gamma: expected 'median', a positive number or {len(distances)} of them, got {gamma!r}"
+            f"gamma: expected 'median', a positive number or {len(distances)} of them, got "
+            f"{gamma!r}"
         )
     return np.broadcast_to(gammas, len(distances)).copy()

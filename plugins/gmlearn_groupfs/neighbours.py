@@ -1,19 +1,24 @@
-"""Neighbour kernels: each kernel reduced to who is among whose nearest neighbours, so that all kernels speak alike."""
+"""Neighbour kernels: each kernel reduced to who is among whose nearest neighbours, so that all
+kernels speak alike.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: neighbourhoods of these multiples of `n_neighbours` are averaged: near neighbours count more than far ones
+#: neighbourhoods of these multiples of `n_neighbours` are averaged: near neighbours count more than
+#: far ones
 SPANS = (0.5, 1.0, 1.5)
 
 
 class NeighbourKernels:
-    r"""Symmetric nearest-neighbour kernels of a bank, :math:`W_m = \tfrac12 (A_m + A_m^\top)`, A a graded adjacency.
+    r"""Symmetric nearest-neighbour kernels of a bank, :math:`W_m = \tfrac12 (A_m + A_m^\top)`, A a
+    graded adjacency.
 
-    A_m(i, j) is the share of i's neighbourhoods that hold j, of half, once and one and a half times `n_neighbours`
-    samples. Rank-based, so a kernel's width hardly matters, and new samples are placed by the same rule: x is near j if j
-    is among the nearest of x, and if x would enter the nearest of j.
+    A_m(i, j) is the share of i's neighbourhoods that hold j, of half, once and one and a half times
+    `n_neighbours` samples. Rank-based, so a kernel's width hardly matters, and new samples are
+    placed by the same rule: x is near j if j is among the nearest of x, and if x would enter the
+    nearest of j.
 
     Parameters
     ----------
@@ -21,8 +26,8 @@ class NeighbourKernels:
 
     Attributes
     ----------
-    kernels : float64 (M, n, n) with entries in [0, 1] and a zero diagonal.   sizes : of the neighbourhoods.
-    Cost O(M n^2).
+    kernels : float64 (M, n, n) with entries in [0, 1] and a zero diagonal.   sizes : of the
+    neighbourhoods. Cost O(M n^2).
     """
 
     def __init__(self, kernels: np.ndarray, n_neighbours: int):

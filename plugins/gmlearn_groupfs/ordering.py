@@ -1,4 +1,6 @@
-"""An order of the samples that depends on the data and the seed alone, so that shuffled rows give the same answer."""
+"""An order of the samples that depends on the data and the seed alone, so that shuffled rows
+give the same answer.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ def canonical_bank(
 ) -> tuple[KernelBank, np.ndarray]:
     """The bank in canonical order, and that order (n,): row k of the bank is sample order[k].
 
-    Rows are sorted by what they contain (a view's entries; a kernel's sorted row) and then shuffled by the seed. So ties,
-    random draws and rounding are the same for every order of the input, and the order of the input (often sorted by
-    class) tells nothing. Exact duplicates are interchangeable and keep no order. O(M n^2 log n).
+    Rows are sorted by what they contain (a view's entries; a kernel's sorted row) and then shuffled
+    by the seed. So ties, random draws and rounding are the same for every order of the input, and
+    the order of the input (often sorted by class) tells nothing. Exact duplicates are
+    interchangeable and keep no order. O(M n^2 log n).
     """
     if isinstance(given, KernelBank):
         order = _shuffled(_order_of_rows(np.sort(given.kernels, axis=2)), random_state)
@@ -37,9 +40,8 @@ def canonical_bank(
     ):
         return canonical_bank(KernelBank.from_kernels(arrays), metric, gamma, scale, random_state)
     if len({a.shape[:1] for a in arrays}) != 1 or any(a.ndim != 2 for a in arrays):
-        KernelBank.from_views(
-            arrays, metric, gamma, scale
-        )  # raises, naming the array that does not fit
+        # raises, naming the array that does not fit
+        KernelBank.from_views(arrays, metric, gamma, scale)
     order = _shuffled(_order_of_rows([np.asarray(a, dtype=float) for a in arrays]), random_state)
     return KernelBank.from_views([a[order] for a in arrays], metric, gamma, scale), order
 
@@ -49,7 +51,8 @@ def _as_arrays(given: Any) -> list[np.ndarray]:
         return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
         raise ValueError(
-            f"kernels_or_views: expected a KernelBank, kernels (M, n, n) or a list of views, got {given!r}"
+            f"kernels_or_views: expected a KernelBank, kernels (M, n, n) or a list of views, got "
+            f"{given!r}"
         )
     arrays = [np.asarray(a) for a in given]
     if not arrays:

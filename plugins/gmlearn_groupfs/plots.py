@@ -13,7 +13,9 @@ import gmlearn as gm
 def plot_kernel_usage(
     usage: np.ndarray, names: Sequence[str], ax: Any = None, order: Any = None, groups: Any = None
 ) -> Any:
-    """`usage` (C, M) as a heat map; clusters in `order`; a white line where `groups` (C,), in that order, changes."""
+    """`usage` (C, M) as a heat map; clusters in `order`; a white line where `groups` (C,), in
+    that order, changes.
+    """
     usage = gm.check_array("usage", usage, ndim=2)
     order = (
         np.arange(len(usage))
@@ -40,7 +42,9 @@ def plot_kernel_usage(
 
 
 def plot_links(curves: Mapping[str, np.ndarray], ax: Any = None) -> Any:
-    """ACC against links per class; curves: name -> (levels, draws). Bars are one standard deviation."""
+    """ACC against links per class; curves: name -> (levels, draws). Bars are one standard
+    deviation.
+    """
     ax = gm.plot.axes(
         ax, figsize=(7.0, 3.4), xlabel="must-links and cannot-links per class", ylabel="ACC"
     )
@@ -59,9 +63,8 @@ def plot_links(curves: Mapping[str, np.ndarray], ax: Any = None) -> Any:
             label=name,
         )
     ax.set_xticks(range(len(next(iter(curves.values())))))
-    ax.legend(
-        frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5)
-    )  # bars fill the panel
+    # bars fill the panel
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
 
 

@@ -1,4 +1,6 @@
-"""What the contrast classifiers compare samples by: who is whose neighbour, and in part the kernels' own values."""
+"""What the contrast classifiers compare samples by: who is whose neighbour, and in part the
+kernels' own values.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ import numpy as np
 from gmlearn_groupfs.links import with_evidence
 from gmlearn_groupfs.neighbours import NeighbourKernels
 
-#: share of the kernels' values beside their neighbour graphs. Ranks do not care how a kernel is scaled, nor for what is far
-#: away; values tell the middle distance apart, which helps where clusters are round and all views show them.
+#: share of the kernels' values beside their neighbour graphs. Ranks do not care how a kernel is
+#: scaled, nor for what is far away; values tell the middle distance apart, which helps where
+#: clusters are round and all views show them.
 VALUE_SHARE = 0.5
 
 
@@ -35,7 +38,8 @@ class Standard:
 
 
 class Similarity:
-    """Standardised similarities of a bank, `VALUE_SHARE` of them kernel values and the rest neighbour graphs.
+    """Standardised similarities of a bank, `VALUE_SHARE` of them kernel values and the rest
+    neighbour graphs.
 
     Parameters
     ----------

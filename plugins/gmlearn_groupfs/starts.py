@@ -1,4 +1,6 @@
-"""Where the loop starts: random labels, spectral clustering of the fused graph, or the pool of stable clusters."""
+"""Where the loop starts: random labels, spectral clustering of the fused graph, or the pool of
+stable clusters.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn_groupfs.assignment import constrained_assignment
+from gmlearn_groupfs.assignment import sized_assignment
 from gmlearn_groupfs.kernel_kmeans import kernel_kmeans
 
 
@@ -19,7 +21,8 @@ def spectral_embedding(graph: np.ndarray, n_clusters: int) -> np.ndarray:
     """Rows of the leading eigenvectors of the normalised graph, scaled to unit length, (n, C)."""
     degree = np.maximum(graph.sum(axis=1), 1e-12)
     normalised = graph / np.sqrt(degree[:, None] * degree[None, :])
-    # all eigenvectors, by divide and conquer: LAPACK's partial solvers can fail on a graph in many pieces
+    # all eigenvectors, by divide and conquer: LAPACK's partial solvers can fail on a graph in many
+    # pieces
     vectors = np.linalg.eigh(normalised)[1][:, -n_clusters:]
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
@@ -27,7 +30,8 @@ def spectral_embedding(graph: np.ndarray, n_clusters: int) -> np.ndarray:
 def bounded_kmeans(
     points: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator, max_iter: int = 30
 ) -> tuple[np.ndarray, float]:
-    """k-means whose assignment step keeps the size bounds: labels and sum of squares, from k-means++ seeds.
+    """k-means whose assignment step keeps the size bounds: labels and sum of squares, from
+    k-means++ seeds.
 
     Plain Lloyd steps come first (a matrix product each), bounded ones after they have settled.
     """
@@ -41,7 +45,7 @@ def bounded_kmeans(
             0.0,
         )
         new = (
-            constrained_assignment(distances, sizes)
+            sized_assignment(distances, sizes)
             if bounded and sizes is not None
             else distances.argmin(axis=1)
         )
@@ -56,14 +60,16 @@ def bounded_kmeans(
             count[:, None] > 0, member.T @ points / np.maximum(count, 1)[:, None], centres
         )
     if sizes is not None:
-        labels = constrained_assignment(distances, sizes)
+        labels = sized_assignment(distances, sizes)
     return labels, float(distances[np.arange(len(points)), labels].sum())
 
 
 def _plus_plus(
     points: np.ndarray, squares: np.ndarray, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """k-means++ seeds: each next one with probability proportional to its squared distance from those chosen."""
+    """k-means++ seeds: each next one with probability proportional to its squared distance from
+    those chosen.
+    """
     chosen = [int(rng.integers(len(points)))]
     nearest = np.full(len(points), np.inf)
     while len(chosen) < n_clusters:
@@ -82,13 +88,17 @@ class StartPool:
 
     Every draw offers rival starts, and the loss of the refined labels decides between them:
 
-    * *views*: bounded k-means in every view's spectral embedding, several times; each cluster is scored by its
-      stability (mean best Jaccard overlap with the other runs) times its isolation (share of its edges that stay inside
-      it, in its own view); the best nearly disjoint ones are kept and the rest filled in by constrained assignment.
-      Right where clusters are visible in different views.
-    * *consensus*: bounded k-means in the spectral embedding of how often two points share a cluster in those runs.
-    * *fused*: bounded k-means in the spectral embedding of the sum of all graphs. Right where views agree.
-    * *mean*: bounded kernel k-means on the average of the kernels themselves. Right where views agree and clusters are
+    * *views*: bounded k-means in every view's spectral embedding, several times; each cluster is
+      scored by its
+      stability (mean best Jaccard overlap with the other runs) times its isolation (share of its
+      edges that stay inside it, in its own view); the best nearly disjoint ones are kept and the
+      rest filled in by constrained assignment. Right where clusters are visible in different views.
+    * *consensus*: bounded k-means in the spectral embedding of how often two points share a cluster
+      in those runs.
+    * *fused*: bounded k-means in the spectral embedding of the sum of all graphs. Right where views
+      agree.
+    * *mean*: bounded kernel k-means on the average of the kernels themselves. Right where views
+      agree and clusters are
       round.
     """
 
@@ -156,7 +166,9 @@ class StartPool:
         return self._fill(chosen, rng)
 
     def _nearly_disjoint(self, members: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
-        """Best-scored clusters first, those with more than `overlap` of their points already taken left out."""
+        """Best-scored clusters first, those with more than `overlap` of their points already
+        taken left out.
+        """
         taken = np.zeros(members.shape[1], dtype=bool)
         chosen: list[np.ndarray] = []
         for index in np.argsort(-scores, kind="stable"):
@@ -169,7 +181,9 @@ class StartPool:
         return chosen
 
     def _fill(self, chosen: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """Missing clusters from the points left over; then every point to the cluster it is closest to in any view."""
+        """Missing clusters from the points left over; then every point to the cluster it is
+        closest to in any view.
+        """
         n_missing = self.n_clusters - len(chosen)
         if n_missing:
             left = ~np.any(chosen, axis=0) if chosen else np.ones(self.graphs.shape[1], dtype=bool)
@@ -183,11 +197,13 @@ class StartPool:
                 chosen = chosen + [member]
         member = np.stack(chosen).astype(float)
         closeness = self.graphs @ (member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)).T
-        return constrained_assignment(-closeness.max(axis=0), self.sizes)
+        return sized_assignment(-closeness.max(axis=0), self.sizes)
 
 
 def _stability(found: np.ndarray) -> np.ndarray:
-    """Mean over the other runs of a cluster's best Jaccard overlap; found (R, C, n) memberships -> (R, C)."""
+    """Mean over the other runs of a cluster's best Jaccard overlap; found (R, C, n) memberships
+    -> (R, C).
+    """
     n_runs, n_clusters, n = found.shape
     flat = found.reshape(-1, n)
     common = flat @ flat.T

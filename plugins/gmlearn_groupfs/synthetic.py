@@ -1,4 +1,6 @@
-"""Data whose clusters are each visible in one view only: the paper's face experiment in miniature."""
+"""Data whose clusters are each visible in one view only: the paper's face experiment in
+miniature.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ import gmlearn as gm
 
 @dataclass(frozen=True, eq=False)
 class GroupedViews:
-    """views : list of (n, d) arrays.   labels : (n,) clusters.   view_of_cluster : (C,) the view that shows each one."""
+    """views : list of (n, d) arrays.
+
+    labels : (n,) clusters.   view_of_cluster : (C,) the view that shows each one.
+    """
 
     views: list[np.ndarray]
     labels: np.ndarray
@@ -28,12 +33,14 @@ def make_grouped_views(
     nuisance_spread: float = 1.0,
     random_state: int | None = 0,
 ) -> GroupedViews:
-    """`n_groups` views; view g separates the clusters of group g and shows unrelated blobs for all other points.
+    """`n_groups` views; view g separates the clusters of group g and shows unrelated blobs for all
+    other points.
 
-    In view g a point of group g lies at its cluster's centre plus unit noise. Every other point lies in one of
-    `n_nuisance` blobs drawn without regard to its cluster (as all faces under one light look alike): structure,
-    but not the structure sought. Rows come in random order. Blobs should hold more points than a cluster: a blob of a
-    cluster's size is a cluster like any other, and nothing in the data could tell.
+    In view g a point of group g lies at its cluster's centre plus unit noise. Every other point
+    lies in one of `n_nuisance` blobs drawn without regard to its cluster (as all faces under one
+    light look alike): structure, but not the structure sought. Rows come in random order. Blobs
+    should hold more points than a cluster: a blob of a cluster's size is a cluster like any other,
+    and nothing in the data could tell.
 
     Parameters
     ----------

@@ -1,15 +1,16 @@
 """High-order potentials for gmlearn, each with an exact batched slave solver that needs no table.
 
-================  ==============================================================  =====================
-``pn_potts``      beta_l if a clique takes one label l, else beta_max             O(k L)
-``robust_pn``     the same, linear in the number of deviating variables           O(k L), and a selection
-``pattern``       listed labellings have their own cost, all others psi_max       O(k (P + L))
-``cardinality``   any function of how many members take a label                   O(k (L + log k))
-``exactly_one``   one member, no more and no less, takes a label                  O(k L)
+================  ==============================================================
+===================== ``pn_potts``      beta_l if a clique takes one label l, else beta_max
+O(k L) ``robust_pn``     the same, linear in the number of deviating variables           O(k L), and
+a selection ``pattern``       listed labellings have their own cost, all others psi_max       O(k (P
++ L)) ``cardinality``   any function of how many members take a label                   O(k (L + log
+k)) ``exactly_one``   one member, no more and no less, takes a label                  O(k L)
 ``at_most_k``     at most a given number of members take a label                  O(k (L + log k))
 ``implication``   if one variable takes i, another must take j                    O(L)
 ``label_cost``    a label used anywhere in a clique costs once                    O(k 2^L), L <= 12
-================  ==============================================================  =====================
+================  ==============================================================
+=====================
 """
 
 from gmlearn_highorder.cardinality import AtMost, Cardinality, CardinalitySlave, ExactlyOne

@@ -1,4 +1,6 @@
-"""Compiled slaves of count potentials, theta (S, L): f[start + n], n members taking one label, n <= top."""
+"""Compiled slaves of count potentials, theta (S, L): f[start + n], n members taking one label, n
+<= top.
+"""
 
 import numpy as np
 from numba import njit
@@ -30,7 +32,9 @@ def longest(indptr):
 
 @njit(cache=True, nogil=True)
 def minimise_counts(theta, indptr, label, f, start, top, labels, value):
-    """min over x of sum_i theta_i(x_i) + f(#{i: x_i = label}) for every clique; the lowest count wins a tie."""
+    """min over x of sum_i theta_i(x_i) + f(#{i: x_i = label}) for every clique; the lowest count
+    wins a tie.
+    """
     k = longest(indptr)
     on, off, other, order = np.empty(k), np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
     for m in range(len(start)):
@@ -76,10 +80,12 @@ def log_add(a, b):
 
 @njit(cache=True, nogil=True)
 def count_distribution(log_on, log_off, indptr, log_f, start, top, log_z, p_on, p_count):
-    """Log-partition of the counts by dynamic programming, O(k top) for each clique, in the log domain.
+    """Log-partition of the counts by dynamic programming, O(k top) for each clique, in the log
+    domain.
 
-    forward[i, n]: n of the first i members are on; backward[i, n]: the rest from there, with f paid at the end.
-    p_on (S,) are the members' probabilities of being on; p_count[start of the clique in its own rows] those of the counts.
+    forward[i, n]: n of the first i members are on; backward[i, n]: the rest from there, with f paid
+    at the end. p_on (S,) are the members' probabilities of being on; p_count[start of the clique in
+    its own rows] those of the counts.
     """
     k = longest(indptr)
     forward = np.empty((k + 1, k + 2))

@@ -16,7 +16,9 @@ def best_but(row, label):
 
 @njit(cache=True, nogil=True)
 def minimise_implications(theta, premise, conclusion, cost, labels, value):
-    """min over (a, b) of theta_0(a) + theta_1(b) + cost [a = i, b != j]; 'no premise' wins a tie, then 'conclusion'."""
+    """min over (a, b) of theta_0(a) + theta_1(b) + cost [a = i, b != j]; 'no premise' wins a
+    tie, then 'conclusion'.
+    """
     for m in range(len(cost)):
         i, j = premise[m], conclusion[m]
         a, not_premise = best_but(theta[m, 0], i)

@@ -10,8 +10,9 @@ from gmlearn_highorder._cardinality_numba import longest
 def cheapest_subset(theta, lo, hi, cost, minima, bound):
     """The subset of labels to open, for costs >= 0, and its value: depth first, label by label.
 
-    `minima[d]` holds the members' best costs within the open labels of the current branch, d of them; `bound`, the sum of the
-    members' minima over all labels, prunes a branch as soon as its labels alone cost too much.
+    `minima[d]` holds the members' best costs within the open labels of the current branch, d of
+    them; `bound`, the sum of the members' minima over all labels, prunes a branch as soon as its
+    labels alone cost too much.
     """
     size, k = theta.shape[1], hi - lo
     stack = np.empty(size + 1, np.int64)  # open labels, ascending
@@ -53,7 +54,10 @@ def set_costs(cost, paid):
 
 @njit(cache=True, nogil=True)
 def rest_values(theta, lo, hi, paid, ahead):
-    """ahead[i, mask]: the best value of members i.. if the labels in `mask` are used already, costs paid at the end."""
+    """ahead[i, mask]: the best value of members i..
+
+    if the labels in `mask` are used already, costs paid at the end.
+    """
     size, k = theta.shape[1], hi - lo
     n = 1 << size
     ahead[k, :n] = paid[:n]
@@ -67,7 +71,9 @@ def rest_values(theta, lo, hi, paid, ahead):
 
 @njit(cache=True, nogil=True)
 def minimise_label_costs(theta, indptr, cost, labels, value):
-    """min over x of sum_i theta_i(x_i) + sum of the costs of the labels used, for every clique; low labels win ties."""
+    """min over x of sum_i theta_i(x_i) + sum of the costs of the labels used, for every clique;
+    low labels win ties.
+    """
     size, k = theta.shape[1], longest(indptr)
     minima = np.empty((size + 1, k))
     any_negative = False
@@ -106,7 +112,9 @@ def minimise_label_costs(theta, indptr, cost, labels, value):
 
 @njit(cache=True, nogil=True)
 def min_marginals_label_costs(theta, indptr, cost, out):
-    """Minima with one label fixed, laid out like theta: the values behind and ahead of each member meet. O(k L 2^L)."""
+    """Minima with one label fixed, laid out like theta: the values behind and ahead of each
+    member meet. O(k L 2^L).
+    """
     size, k = theta.shape[1], longest(indptr)
     n = 1 << size
     paid, behind, next_behind = np.empty(n), np.empty(n), np.empty(n)

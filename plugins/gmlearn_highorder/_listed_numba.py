@@ -1,4 +1,5 @@
-"""Compiled parts of cliques with listed costs: costs from weights, and features of the chosen options, without (M, J) temporaries.
+"""Compiled parts of cliques with listed costs: costs from weights, and features of the chosen
+options, without (M, J) temporaries.
 
 `inputs` is (M, J, F), or (M, 1, F) where all options share them.
 """
@@ -34,7 +35,9 @@ def sum_chosen(inputs, option, share, out):
 
 @njit(cache=True, nogil=True)
 def write_chosen(inputs, option, share, out):
-    """out[m, option[m]] = share[m] * inputs[m, option[m]], clique by clique, all other entries 0."""
+    """out[m, option[m]] = share[m] * inputs[m, option[m]], clique by clique, all other entries
+    0.
+    """
     shared = inputs.shape[1] == 1
     for m in range(len(option)):
         j = option[m]

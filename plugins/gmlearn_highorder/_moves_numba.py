@@ -1,9 +1,10 @@
-r"""Sort and scan: each member either stays or moves, and the cost of a clique depends on how many move.
+r"""Sort and scan: each member either stays or moves, and the cost of a clique depends on how many
+move.
 
 .. math:: \min_{S} \sum_{i \notin S} stay_i + \sum_{i \in S} move_i + f(|S|)
 
-For a given number of moves the cheapest ones are taken, so that one order of the members serves every f, convex or not.
-A member with stay = inf is forced to move; one with move = inf cannot.
+For a given number of moves the cheapest ones are taken, so that one order of the members serves
+every f, convex or not. A member with stay = inf is forced to move; one with move = inf cannot.
 """
 
 import numpy as np
@@ -15,10 +16,11 @@ FEW = 32
 
 @njit(cache=True, nogil=True)
 def order_moves(stay, move, k, most, order):
-    """Order the members by move - stay, forced ones first; only the first `most` + 1 places need be right.
+    """Order the members by move - stay, forced ones first; only the first `most` + 1 places need be
+    right.
 
-    Returns the cost without free moves, the number of forced moves, and the number of members that can move;
-    the first is inf if some member can neither stay nor move.
+    Returns the cost without free moves, the number of forced moves, and the number of members that
+    can move; the first is inf if some member can neither stay nor move.
     """
     delta = np.empty(k)
     base, forced, able = 0.0, 0, 0
@@ -51,7 +53,9 @@ def order_moves(stay, move, k, most, order):
 
 @njit(cache=True, nogil=True)
 def best_number(stay, move, order, base, forced, able, f, start, most):
-    """The number of moves (at most `most`) with the lowest cost, and that cost; f(n) = f[start + n]."""
+    """The number of moves (at most `most`) with the lowest cost, and that cost; f(n) = f[start +
+    n].
+    """
     best, number, total = np.inf, -1, base
     if base == np.inf:
         return best, number
@@ -67,7 +71,8 @@ def best_number(stay, move, order, base, forced, able, f, start, most):
 
 @njit(cache=True, nogil=True)
 def fixed_choice(stay, move, k, order, base, forced, able, f, start, most, if_stay, if_move):
-    """For every member the minimum if it stays and if it moves. O(k), by prefix and suffix minima over the number.
+    """For every member the minimum if it stays and if it moves. O(k), by prefix and suffix minima
+    over the number.
 
     With r the place of member i in the order: among the n cheapest moves i takes part iff r < n.
     """

@@ -6,10 +6,12 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def best_unlisted(theta, patterns, prefix, member, label, choice):
-    """The best labelling that is no pattern, with x[member] = label unless member < 0; written to `choice`.
+    """The best labelling that is no pattern, with x[member] = label unless member < 0; written to
+    `choice`.
 
-    It follows some pattern for t members, then takes a label that no pattern with this beginning has, then is free: the
-    minimum over the nodes of the tree of patterns, whose nodes of depth t are runs of patterns with t equal labels.
+    It follows some pattern for t members, then takes a label that no pattern with this beginning
+    has, then is free: the minimum over the nodes of the tree of patterns, whose nodes of depth t
+    are runs of patterns with t equal labels.
     """
     k, size = theta.shape
     n = len(patterns)
@@ -87,7 +89,8 @@ def minimise_patterns(theta, patterns, prefix, psi, psi_max, labels, value):
 def min_marginals_patterns(theta, patterns, prefix, psi, psi_max, out):
     """Minima with one label fixed, laid out like theta.
 
-    Unlisted labellings: the members' own minimisers with one label changed, unless that is a pattern; only then a search.
+    Unlisted labellings: the members' own minimisers with one label changed, unless that is a
+    pattern; only then a search.
     """
     k, size = theta.shape[1], theta.shape[2]
     choice, own = np.zeros(k, np.int64), np.zeros(k, np.int64)

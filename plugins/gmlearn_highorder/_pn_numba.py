@@ -8,9 +8,11 @@ from gmlearn_highorder._cardinality_numba import longest
 
 @njit(cache=True, nogil=True)
 def two_best(row):
-    """Index and value of the smallest entry, and the smallest value among the others (inf if there are none).
+    """Index and value of the smallest entry, and the smallest value among the others (inf if there
+    are none).
 
-    Selections rather than branches: which label is best cannot be predicted, and this is the innermost loop.
+    Selections rather than branches: which label is best cannot be predicted, and this is the
+    innermost loop.
     """
     best, low, second = 0, row[0], np.inf
     for l in range(1, len(row)):
@@ -35,7 +37,9 @@ def second_label(row, best):
 
 @njit(cache=True, nogil=True)
 def cheapest_change(theta, lo, hi, labels):
-    """Make the constant labels[lo:hi] mixed by the cheapest single change; its cost, inf if none is possible."""
+    """Make the constant labels[lo:hi] mixed by the cheapest single change; its cost, inf if none
+    is possible.
+    """
     regret, where = np.inf, -1
     if hi - lo > 1:
         for i in range(lo, hi):
@@ -49,26 +53,22 @@ def cheapest_change(theta, lo, hi, labels):
 
 @njit(cache=True, nogil=True)
 def minimise_pn(theta, indptr, beta, beta_max, labels, value):
-    """min over x of sum_i theta_i(x_i) + h(x) for every clique; a constant labelling wins a tie, low labels first.
+    """min over x of sum_i theta_i(x_i) + h(x) for every clique; a constant labelling wins a tie,
+    low labels first.
 
-    One pass over theta gives the cost of every constant labelling and each member's own minimiser. It is written out here: a
-    function that takes slices would cost as much as the pass itself.
+    One pass over theta gives the cost of every constant labelling and each member's own minimiser.
+    It is written out here: a function that takes slices would cost as much as the pass itself.
     """
     size = theta.shape[1]
     totals = np.empty(size)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
-        part, own, costs = (
-            theta[lo:hi],
-            labels[lo:hi],
-            beta[m],
-        )  # slices: no test for negative indices in the loop
+        # slices: no test for negative indices in the loop
+        part, own, costs = theta[lo:hi], labels[lo:hi], beta[m]
         for l in range(size):
             totals[l] = costs[l]
-        mixed, agree = (
-            beta_max[m],
-            True,
-        )  # bounds every mixed labelling from below, whatever the betas
+        # bounds every mixed labelling from below, whatever the betas
+        mixed, agree = beta_max[m], True
         for i in range(hi - lo):
             low, best = part[i, 0], 0
             totals[0] += low
@@ -96,7 +96,9 @@ def minimise_pn(theta, indptr, beta, beta_max, labels, value):
 
 @njit(cache=True, nogil=True)
 def common_label(part, skip):
-    """The label that all rows but `skip` prefer, -1 if they do not agree; and the least cost of one of them giving way."""
+    """The label that all rows but `skip` prefer, -1 if they do not agree; and the least cost of
+    one of them giving way.
+    """
     label, regret = -1, np.inf
     for i in range(len(part)):
         if i == skip:
@@ -113,8 +115,9 @@ def common_label(part, skip):
 def member_marginals_pn(theta, indptr, beta, beta_max, member, out):
     """Minima with one label of one member of each clique fixed, member (M,), out (M, L). O(k L).
 
-    The others' own minimisers make the best mixed labelling, unless they all agree with the fixed label. That matters only where
-    the constant labelling costs more than a mixed one, which is rare: only there are they compared.
+    The others' own minimisers make the best mixed labelling, unless they all agree with the fixed
+    label. That matters only where the constant labelling costs more than a mixed one, which is
+    rare: only there are they compared.
     """
     size = theta.shape[1]
     totals = np.empty(size)
@@ -144,7 +147,10 @@ def member_marginals_pn(theta, indptr, beta, beta_max, member, out):
 
 @njit(cache=True, nogil=True)
 def min_marginals_pn(theta, indptr, beta, beta_max, out):
-    """Minima with one label fixed, laid out like theta. O(k L), the best two labels written out as in `minimise_pn`."""
+    """Minima with one label fixed, laid out like theta.
+
+    O(k L), the best two labels written out as in `minimise_pn`.
+    """
     size, k = theta.shape[1], longest(indptr)
     totals, count = np.empty(size), np.empty(size, np.int64)
     own, lows = np.empty(k, np.int64), np.empty(k)

@@ -1,9 +1,10 @@
 r"""Compiled log-partition of Pn-Potts cliques, in closed form, theta (S, L).
 
-With p_i the members' own label probabilities, :math:`Z = \sum_l e^{-\beta_l} c_l + e^{-\beta_{max}} (1 - \sum_l c_l)` and
-:math:`c_l = \prod_i p_i(l)`. No digits are lost in the bracket: the likeliest constant labelling is taken off 1 by ``expm1``;
-where that leaves next to nothing, :math:`1 - \prod_i p_i = \sum_i (1 - p_i)` to first order, summed as logarithms, and the other
-constant labellings are smaller still.
+With p_i the members' own label probabilities, :math:`Z = \sum_l e^{-\beta_l} c_l + e^{-\beta_{max}}
+(1 - \sum_l c_l)` and :math:`c_l = \prod_i p_i(l)`. No digits are lost in the bracket: the likeliest
+constant labelling is taken off 1 by ``expm1``; where that leaves next to nothing, :math:`1 -
+\prod_i p_i = \sum_i (1 - p_i)` to first order, summed as logarithms, and the other constant
+labellings are smaller still.
 """
 
 import numpy as np
@@ -17,7 +18,9 @@ TINY = 1e-12
 
 @njit(cache=True, nogil=True)
 def log_probabilities(row, temperature, log_p):
-    """log p(l), p ~ exp(-row / temperature), exact also next to p = 1; returns the log-normaliser."""
+    """log p(l), p ~ exp(-row / temperature), exact also next to p = 1; returns the
+    log-normaliser.
+    """
     low = row.min()
     if low == np.inf:
         log_p[:] = -np.inf
@@ -52,7 +55,8 @@ def log_sum(values, skip):
 
 @njit(cache=True, nogil=True)
 def log_weights(constant, beta, beta_max, temperature, single, own, log_q):
-    """log of each label's constant mass and of the mixed mass, both with their costs; the latter is returned.
+    """log of each label's constant mass and of the mixed mass, both with their costs; the latter is
+    returned.
 
     log_q (k,) : log of each member's probability of another label than the likeliest constant one.
     """
@@ -69,7 +73,8 @@ def log_weights(constant, beta, beta_max, temperature, single, own, log_q):
 
 @njit(cache=True, nogil=True)
 def log_partition_pn(theta, indptr, beta, beta_max, temperature, value, marginals, chosen, rest):
-    """Soft minima (M,), marginals (S, L), and the probabilities of constant labels (M, L) and of mixed labellings (M,).
+    """Soft minima (M,), marginals (S, L), and the probabilities of constant labels (M, L) and of
+    mixed labellings (M,).
 
     Where no labelling is possible the value is inf and there are no marginals.
     """

@@ -1,4 +1,6 @@
-"""Compiled slaves of robust Pn cliques, theta (S, L): moves away from an anchor label, and the labellings without one."""
+"""Compiled slaves of robust Pn cliques, theta (S, L): moves away from an anchor label, and the
+labellings without one.
+"""
 
 import numpy as np
 from numba import njit
@@ -20,7 +22,9 @@ def anchored_costs(beta, beta_max, truncation, f):
 
 @njit(cache=True, nogil=True)
 def own_minimisers(theta, lo, hi, best, low, regret, count):
-    """Each member's own minimiser, its cost and the regret of the second best; counts of labels; the total cost."""
+    """Each member's own minimiser, its cost and the regret of the second best; counts of labels;
+    the total cost.
+    """
     count[:] = 0
     total = 0.0
     for i in range(lo, hi):
@@ -46,7 +50,9 @@ def group_by_regret(best, regret, k, label, order):
 
 @njit(cache=True, nogil=True)
 def least_regret(theta, lo, k, label, low, last):
-    """A bound from below on what the members that keep `label` pay beyond their own minima, if at most `last` deviate."""
+    """A bound from below on what the members that keep `label` pay beyond their own minima, if
+    at most `last` deviate.
+    """
     total, largest = 0.0, 0.0
     for j in range(k):
         regret = theta[lo + j, label] - low[j]
@@ -58,7 +64,9 @@ def least_regret(theta, lo, k, label, low, last):
 
 @njit(cache=True, nogil=True)
 def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
-    """min over x of sum_i theta_i(x_i) + h(x) for every clique; labels without an anchor win a tie, then low anchors."""
+    """min over x of sum_i theta_i(x_i) + h(x) for every clique; labels without an anchor win a
+    tie, then low anchors.
+    """
     k, size = longest(indptr), theta.shape[1]
     stay, move, other, order = (
         np.empty(k),
@@ -100,9 +108,8 @@ def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
             value[m] = total + beta_max[m]
         for l in range(size):
             last = anchored_costs(beta[m, l], beta_max[m], truncation[m], f)
-            if (
-                free + min(f[0], f[last]) + least_regret(theta, lo, k, l, low, last) >= value[m]
-            ):  # f is linear
+            # f is linear
+            if free + min(f[0], f[last]) + least_regret(theta, lo, k, l, low, last) >= value[m]:
                 continue
             split(theta, lo, hi, l, stay, move, other)
             base, forced, able = order_moves(stay, move, k, last, order)
@@ -119,7 +126,9 @@ def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
 
 @njit(cache=True, nogil=True)
 def cheapest_changes(order, n, regret, need, spared):
-    """The sum of the `need` smallest regrets of a group without the member `spared`; inf if there are too few."""
+    """The sum of the `need` smallest regrets of a group without the member `spared`; inf if
+    there are too few.
+    """
     total, taken = 0.0, 0
     for r in range(n):
         if taken == need:
@@ -132,7 +141,9 @@ def cheapest_changes(order, n, regret, need, spared):
 
 @njit(cache=True, nogil=True)
 def unanchored_marginals(theta, lo, k, least, beta_max, best, low, regret, count, free, order, out):
-    """Minima with one label fixed over labellings in which no label has fewer than `least` deviations."""
+    """Minima with one label fixed over labellings in which no label has fewer than `least`
+    deviations.
+    """
     size = theta.shape[1]
     for j in range(k):
         for l in range(size):

@@ -11,21 +11,24 @@ from gmlearn_highorder.listed import Weights, whole_for_each_clique
 
 
 class Cardinality(gm.RaggedBlock):
-    r"""Cliques :math:`h_c(x) = f_c(n)`, n the number of members that take `label`; f may be anything, convex or not.
+    r"""Cliques :math:`h_c(x) = f_c(n)`, n the number of members that take `label`; f may be
+    anything, convex or not.
 
     Parameters
     ----------
     cliques : list of int arrays, or int (M, k); sizes may differ.
-    costs : f: (K,) shared by all cliques, K > the largest size; (M, K); or a list of M arrays with k_m + 1 entries each.
-        ``inf`` forbids a count.
-    weight : name of the segment that holds f, one weight for each count 0..largest size, instead of `costs`.
+    costs : f: (K,) shared by all cliques, K > the largest size; (M, K); or a list of M arrays with
+        k_m + 1 entries each. ``inf`` forbids a count.
+    weight : name of the segment that holds f, one weight for each count 0..largest size, instead of
+        `costs`.
     label : the label that is counted, a number or (M,).
 
     Examples
     --------
     >>> import gmlearn as gm
     >>> crf = gm.CRF(4, 2).add_unary([[0, -1], [0, -2], [0, -3], [0, -4]])
-    >>> _ = crf.add("cardinality", cliques=[[0, 1, 2, 3]], costs=[0, 9, 0, 9, 9])     # none, or a pair
+    # none, or a pair
+    >>> _ = crf.add("cardinality", cliques=[[0, 1, 2, 3]], costs=[0, 9, 0, 9, 9])
     >>> crf.energy([0, 0, 1, 1]), crf.energy([0, 1, 1, 1])
     (-7.0, 0.0)
     """
@@ -38,7 +41,8 @@ class Cardinality(gm.RaggedBlock):
         kind = type(self).__name__
         if (costs is None) == (weight is None):
             raise ValueError(
-                f"{kind}: give either `costs` (a fixed function) or `weight` (a learnt one), not both or neither"
+                f"{kind}: give either `costs` (a fixed function) or `weight` (a learnt one), not "
+                f"both or neither"
             )
         self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
         self.weight, self.n_counts = weight, self.arity + 1
@@ -70,21 +74,23 @@ class Cardinality(gm.RaggedBlock):
         array = gm.check_array(f"{kind}.costs", costs, ndim=(1, 2), allow_inf=True)
         if array.shape[-1] < self.n_counts or (array.ndim == 2 and len(array) != m):
             raise ValueError(
-                f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry for each count, "
+                f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry "
+                f"for each count, "
                 f"got shape {array.shape}"
             )
         start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
         return array.ravel(), start
 
     def check(self) -> None:
-        wrong = (
+        wrong: Any = (
             np.flatnonzero(self.label >= np.maximum.reduceat(self.states, self.indptr[:-1]))
             if len(self)
             else []
         )
         if len(wrong):
             raise ValueError(
-                f"{self}: no member of clique {int(wrong[0])} has the counted label {int(self.label[wrong[0]])}"
+                f"{self}: no member of clique {int(wrong[0])} has the counted label "
+                f"{int(self.label[wrong[0]])}"
             )
 
     def count(self, x: np.ndarray) -> np.ndarray:
@@ -138,10 +144,12 @@ class ExactlyOne(Cardinality):
 
 
 class CardinalitySlave(gm.SlaveSolver):
-    """Count potentials by sort and scan: for each count the members for which the label is relatively cheapest.
+    """Count potentials by sort and scan: for each count the members for which the label is
+    relatively cheapest.
 
-    O(k (L + log k)); where only few counts are possible (exactly one, at most k) a selection replaces the sort. Min-marginals
-    cost the same, the log-partition O(k top) with top the largest possible count.
+    O(k (L + log k)); where only few counts are possible (exactly one, at most k) a selection
+    replaces the sort. Min-marginals cost the same, the log-partition O(k top) with top the largest
+    possible count.
     """
 
     name = "cardinality"
@@ -149,8 +157,11 @@ class CardinalitySlave(gm.SlaveSolver):
     def refuses(self, block: gm.Block) -> str | None:
         return None if isinstance(block, Cardinality) else "not a count potential"
 
-    def cost(self, block: gm.Block) -> float:
-        return float(len(block.members)) * block.max_states
+    def cost(self, block: gm.Block, power: str = "minimise") -> float:
+        # the log-partition goes through all counts of every clique
+        per_label = {"minimise": 1.0, "min_marginals": 3.0, "log_partition": 3.0}[power]
+        counts = 30.0 * block.arity if power == "log_partition" else 0.0
+        return len(block.members) * (per_label * block.max_states + counts)
 
     def prepare(self, block: Cardinality, w: Weights) -> tuple[np.ndarray, ...]:
         return block.label, block.function(w), block.start, block.top
@@ -217,6 +228,18 @@ class CardinalitySlave(gm.SlaveSolver):
             (Cardinality(cliques, weight="f").bind(np.full(4, 2)), {"f": rng.normal(size=4)}),
             (ExactlyOne(cliques).bind(states), {}),
             (AtMost(cliques, [1, 2]).bind(np.full(4, 2)), {}),
+        ]
+
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        cliques = [rng.choice(100, size, replace=False) for size in rng.integers(20, 40, 20)]
+        learnt = Cardinality(cliques, weight="f")
+        return [
+            (Cardinality(cliques, rng.normal(size=(20, 40))).bind(np.full(100, 3)), {}),
+            (learnt.bind(np.full(100, 3)), {"f": rng.normal(size=(learnt.n_counts,))}),
+            (ExactlyOne(cliques).bind(np.full(100, 3)), {}),
+            (AtMost(cliques, 5).bind(np.full(100, 2)), {}),
         ]
 
 

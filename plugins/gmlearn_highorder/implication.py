@@ -92,8 +92,8 @@ class ImplicationSlave(gm.SlaveSolver):
     def refuses(self, block: gm.Block) -> str | None:
         return None if isinstance(block, Implication) else "not implications"
 
-    def cost(self, block: gm.Block) -> float:
-        return 2.0 * len(block) * block.max_states
+    def cost(self, block: gm.Block, power: str = "minimise") -> float:
+        return 2.0 * len(block) * block.max_states  # whichever power
 
     def prepare(self, block: Implication, w: Weights) -> tuple[np.ndarray, ...]:
         return block.premise, block.conclusion, block.strength(w)
@@ -123,3 +123,10 @@ class ImplicationSlave(gm.SlaveSolver):
                 {"imply": rng.normal(size=())},
             ),
         ]
+
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        pairs = rng.integers(0, 200, 1000)[:, None] + [0, 1]
+        block = Implication(pairs, cost=rng.random(1000), weight="imply").bind(np.full(201, 20))
+        return [(block, {"imply": np.ones(())})]

@@ -14,11 +14,13 @@ MAX_LABELS = 12
 
 
 class LabelCost(gm.RaggedBlock):
-    r"""Cliques :math:`h_c(x) = \sum_l cost_l^c\,[\text{some member takes } l]`, in the manner of a description length.
+    r"""Cliques :math:`h_c(x) = \sum_l cost_l^c\,[\text{some member takes } l]`, in the manner of a
+    description length.
 
     Parameters
     ----------
-    cliques : list of int arrays, or int (M, k); sizes may differ. One clique of all variables is the usual choice.
+    cliques : list of int arrays, or int (M, k); sizes may differ. One clique of all variables is
+        the usual choice.
     costs : a number, (L,) or (M, L); with `weight` these are factors of the weights, 1 by default.
     weight : name of the segment with weights (L,): :math:`cost_l^c = costs_l^c\, w_l`.
 
@@ -47,7 +49,8 @@ class LabelCost(gm.RaggedBlock):
         )
         if array.ndim > 2 or (array.ndim == 2 and len(array) != len(self)):
             raise ValueError(
-                f"LabelCost.costs: expected a number, (L,) or ({len(self)}, L), got shape {array.shape}"
+                f"LabelCost.costs: expected a number, (L,) or ({len(self)}, L), got shape "
+                f"{array.shape}"
             )
         self.costs = np.ascontiguousarray(np.broadcast_to(array, (len(self), array.shape[-1])))
         self.weight = weight
@@ -87,12 +90,14 @@ class LabelCost(gm.RaggedBlock):
 
 
 class LabelCostSlave(gm.SlaveSolver):
-    r"""Label costs over the subsets of labels, the minimum being a facility location problem in L facilities.
+    r"""Label costs over the subsets of labels, the minimum being a facility location problem in L
+    facilities.
 
-    Costs >= 0: every subset U is opened, members take their best label in U; a depth-first search over subsets with the bound
-    :math:`\sum_i \min_l \theta_i(l)`, O(k 2^L) at worst. A clique with negative (learnt) costs needs labels to be used in fact:
-    dynamic programming over the members with the set of labels used so far, O(k L 2^L), which is also how
-    min-marginals are found. More than 12 labels are refused.
+    Costs >= 0: every subset U is opened, members take their best label in U; a depth-first search
+    over subsets with the bound :math:`\sum_i \min_l \theta_i(l)`, O(k 2^L) at worst. A clique with
+    negative (learnt) costs needs labels to be used in fact: dynamic programming over the members
+    with the set of labels used so far, O(k L 2^L), which is also how min-marginals are found. More
+    than 12 labels are refused.
     """
 
     name = "label-cost"
@@ -106,8 +111,9 @@ class LabelCostSlave(gm.SlaveSolver):
             else f"{block.max_states} labels have more than 2**{MAX_LABELS} subsets"
         )
 
-    def cost(self, block: gm.Block) -> float:
-        return 0.5 * len(block.members) * 2.0**block.max_states
+    def cost(self, block: gm.Block, power: str = "minimise") -> float:
+        scale = 0.5 if power == "minimise" else 0.5 * block.max_states
+        return scale * len(block.members) * 2.0**block.max_states
 
     def prepare(self, block: LabelCost, w: Weights) -> np.ndarray:
         return np.ascontiguousarray(block.label_costs(w))
@@ -135,3 +141,10 @@ class LabelCostSlave(gm.SlaveSolver):
             (LabelCost(cliques, rng.normal(size=4)).bind(states), {}),
             (LabelCost(cliques, weight="label").bind(np.full(4, 3)), {"label": rng.normal(size=3)}),
         ]
+
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        cliques = [rng.choice(100, size, replace=False) for size in rng.integers(20, 40, 20)]
+        block = LabelCost(cliques, weight="label").bind(np.full(100, 6))
+        return [(block, {"label": rng.random(6)})]

@@ -1,4 +1,6 @@
-"""What Pn-Potts and pattern cliques share: a few labellings with a cost of their own, all others with one cost."""
+"""What Pn-Potts and pattern cliques share: a few labellings with a cost of their own, all others
+with one cost.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ def times(share: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 class ListedCosts:
-    r"""Cliques that pay :math:`s\,c_j + (1 - s)\,c_{max}`, where x decides the option j and its share s in [0, 1].
+    r"""Cliques that pay :math:`s\,c_j + (1 - s)\,c_{max}`, where x decides the option j and its
+    share s in [0, 1].
 
-    A mixin for blocks. The costs of the J options are fixed, (M, J), or learnt, :math:`c_j = w_j \cdot z_j` with inputs
-    z (M, J, F), or (M, F) where all options share them, and weights (J, F). The cost of everything else is fixed, or
-    learnt as one weight times `other`. A subclass writes `selected` and calls `set_costs`.
+    A mixin for blocks. The costs of the J options are fixed, (M, J), or learnt, :math:`c_j = w_j
+    \cdot z_j` with inputs z (M, J, F), or (M, F) where all options share them, and weights (J, F).
+    The cost of everything else is fixed, or learnt as one weight times `other`. A subclass writes
+    `selected` and calls `set_costs`.
     """
 
     fixed: Any  # float (M, J), or None if learnt
@@ -60,11 +64,14 @@ class ListedCosts:
         weight: str | None,
         weight_other: str | None,
     ) -> None:
-        """Check and keep the costs; `names` are the arguments of `fixed` and `other`, for messages."""
+        """Check and keep the costs; `names` are the arguments of `fixed` and `other`, for
+        messages.
+        """
         kind, m = type(self).__name__, len(self)  # type: ignore[arg-type]
         if (fixed is None) == (weight is None):
             raise ValueError(
-                f"{kind}: give either `{names[0]}` (fixed costs) or `weight` (learnt ones), not both or neither"
+                f"{kind}: give either `{names[0]}` (fixed costs) or `weight` (learnt ones), not "
+                f"both or neither"
             )
         if features is not None and weight is None:
             raise ValueError(f"{kind}.features: need the name of a weight segment, `weight`")
@@ -73,7 +80,8 @@ class ListedCosts:
             array = np.atleast_1d(gm.check_array(f"{kind}.{names[0]}", fixed, allow_inf=True))
             if array.ndim > 2 or (array.ndim == 2 and len(array) != m):
                 raise ValueError(
-                    f"{kind}.{names[0]}: expected a number, one for each option, or {m} rows of them, "
+                    f"{kind}.{names[0]}: expected a number, one for each option, or {m} rows of "
+                    f"them, "
                     f"got shape {array.shape}"
                 )
             self.fixed = np.ascontiguousarray(np.broadcast_to(array, (m, array.shape[-1])))
@@ -91,7 +99,8 @@ class ListedCosts:
         self.weight, self.weight_other = weight, weight_other
         if weight is not None and weight == weight_other:
             raise ValueError(
-                f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two names"
+                f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two "
+                f"names"
             )
 
     def check_options(self, n_options: int) -> None:
@@ -135,7 +144,9 @@ class ListedCosts:
         return self.other if self.weight_other is None else self.other * w[self.weight_other]
 
     def selected(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The option (M,) that x selects, and its share (M,); where the share is 0 the option does not matter."""
+        """The option (M,) that x selects, and its share (M,); where the share is 0 the option
+        does not matter.
+        """
         raise TypeError(f"{type(self).__name__} must define selected(x)")
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
@@ -177,8 +188,10 @@ class ListedCosts:
             found[self.weight_other] = (1.0 - share) * self.other
         return found
 
-    def expected_features(self, chosen: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:
-        """Features where options have the shares `chosen` (M, J) and everything else `rest` (M,)."""
+    def choice_features(self, chosen: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:
+        """Features where options have the shares `chosen` (M, J) and everything else `rest`
+        (M,).
+        """
         found = {}
         if self.weight is not None:
             found[self.weight] = (

@@ -1,4 +1,6 @@
-"""Pattern-based cliques: a short list of labellings with costs of their own, all others pay the same."""
+"""Pattern-based cliques: a short list of labellings with costs of their own, all others pay the
+same.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from gmlearn_highorder.listed import ListedCosts, Weights
 class Pattern(ListedCosts, gm.Block):
     r"""Cliques :math:`h_c(x) = \psi_p^c` if x is the listed pattern p, else :math:`\psi_{max}^c`.
 
-    The costs may be fixed, or linear in weights, :math:`\psi_p^c = w_p \cdot z_p^c`. Nothing is assumed about their signs or
-    order: the slave is exact also where a learnt :math:`\psi_p` exceeds :math:`\psi_{max}`.
+    The costs may be fixed, or linear in weights, :math:`\psi_p^c = w_p \cdot z_p^c`. Nothing is
+    assumed about their signs or order: the slave is exact also where a learnt :math:`\psi_p`
+    exceeds :math:`\psi_{max}`.
 
     Parameters
     ----------
@@ -22,19 +25,22 @@ class Pattern(ListedCosts, gm.Block):
     patterns : int (P, k), different labellings, shared by the cliques of the block.
     psi : fixed costs: a number, (P,) or (M, P); inf forbids.
     psi_max : a number or (M,); multiplied by a learnt weight if `weight_max` is given.
-    features : z, float (M, P, F), or (M, F) if the patterns share their features; by default one constant feature.
+    features : z, float (M, P, F), or (M, F) if the patterns share their features; by default one
+        constant feature.
     weight : name of the segment with the weights (P, F), instead of `psi`.
     weight_max : name of a segment with one weight, for a learnt psi_max.
 
     References
     ----------
-    N. Komodakis, N. Paragios. Beyond pairwise energies: efficient optimization for higher-order MRFs. CVPR 2009.
+    N. Komodakis, N. Paragios. Beyond pairwise energies: efficient optimization for higher-order
+    MRFs. CVPR 2009.
 
     Examples
     --------
     >>> import gmlearn as gm
     >>> crf = gm.CRF(3, 3)
-    >>> _ = crf.add("pattern", variables=[[0, 1, 2]], patterns=[[0, 1, 2], [2, 1, 0]], psi=[-1.0, -2.0])
+    >>> patterns = [[0, 1, 2], [2, 1, 0]]
+    >>> _ = crf.add("pattern", variables=[[0, 1, 2]], patterns=patterns, psi=[-1.0, -2.0])
     >>> crf.energy([2, 1, 0]), crf.energy([0, 0, 0])
     (-2.0, 0.0)
     """
@@ -73,7 +79,8 @@ class Pattern(ListedCosts, gm.Block):
         if len(wrong):
             p, i = wrong[0]
             raise ValueError(
-                f"{self}: pattern {p} has label {self.patterns[p, i]} in place {i}, where a variable has only "
+                f"{self}: pattern {p} has label {self.patterns[p, i]} in place {i}, where a "
+                f"variable has only "
                 f"{fewest[i]} states"
             )
 
@@ -86,11 +93,13 @@ class Pattern(ListedCosts, gm.Block):
 
 
 class PatternSlave(gm.SlaveSolver):
-    r"""Pattern cliques in O(k (P + L)): the best listed pattern against the best labelling that is not listed.
+    r"""Pattern cliques in O(k (P + L)): the best listed pattern against the best labelling that is
+    not listed.
 
-    :math:`\sum_i \min_l \theta_i(l) + \psi_{max}` bounds the latter from below. Only where it is lower than every pattern, and
-    the members' own minimisers are listed (with :math:`\psi_p > \psi_{max}`), the best unlisted labelling is searched for: it
-    leaves the tree of patterns at some node, by a label that no pattern takes there, and is free afterwards.
+    :math:`\sum_i \min_l \theta_i(l) + \psi_{max}` bounds the latter from below. Only where it is
+    lower than every pattern, and the members' own minimisers are listed (with :math:`\psi_p >
+    \psi_{max}`), the best unlisted labelling is searched for: it leaves the tree of patterns at
+    some node, by a label that no pattern takes there, and is free afterwards.
     """
 
     name = "pattern"
@@ -98,13 +107,13 @@ class PatternSlave(gm.SlaveSolver):
     def refuses(self, block: gm.Block) -> str | None:
         return None if isinstance(block, Pattern) else "not pattern cliques"
 
-    def cost(self, block: gm.Block) -> float:
+    def cost(self, block: Pattern, power: str = "minimise") -> float:
+        # whichever power
         return float(len(block)) * block.arity * (len(block.patterns) + block.max_states)
 
     def prepare(self, block: Pattern, w: Weights) -> tuple[np.ndarray, ...]:
-        order = np.lexsort(
-            block.patterns.T[::-1]
-        )  # a tree of patterns needs them in lexicographic order
+        # a tree of patterns needs them in lexicographic order
+        order = np.lexsort(block.patterns.T[::-1])
         patterns = block.patterns[order]
         return (
             patterns,
@@ -143,8 +152,18 @@ class PatternSlave(gm.SlaveSolver):
             (learnt.bind(np.full(4, 3)), {"p": rng.normal(size=(5, 2)), "t": rng.normal(size=())}),
         ]
 
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        variables = np.stack([rng.permutation(100)[:25] for _ in range(20)])
+        patterns = rng.integers(0, 4, (30, 25))
+        block = Pattern(variables, patterns, -rng.random((20, 30)), 1.0).bind(np.full(100, 4))
+        return [(block, {})]
+
 
 def common_prefix(patterns: np.ndarray) -> np.ndarray:
-    """int (P,): how many first labels each (sorted) pattern shares with the one before; -1 for the first."""
+    """int (P,): how many first labels each (sorted) pattern shares with the one before; -1 for
+    the first.
+    """
     same = np.cumprod(patterns[1:] == patterns[:-1], axis=1).sum(axis=1)
     return np.concatenate([[-1], same]).astype(np.int64)

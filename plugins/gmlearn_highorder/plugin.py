@@ -1,4 +1,6 @@
-"""The hooks of gmlearn_highorder: potentials by name, and the slave solvers that ``auto`` finds for them."""
+"""The hooks of gmlearn_highorder: potentials by name, and the slave solvers that ``auto`` finds
+for them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Pn-Potts cliques: one cost for each label that the whole clique takes, another one for every mixed labelling."""
+"""Pn-Potts cliques: one cost for each label that the whole clique takes, another one for every
+mixed labelling.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,23 +13,27 @@ from gmlearn_highorder.listed import ListedCosts, Weights
 
 
 class PnPotts(ListedCosts, gm.RaggedBlock):
-    r"""Pn-Potts cliques :math:`h_c(x) = \beta_l^c` if all of c takes label l, else :math:`\beta_{max}^c`.
+    r"""Pn-Potts cliques :math:`h_c(x) = \beta_l^c` if all of c takes label l, else
+    :math:`\beta_{max}^c`.
 
-    The costs may be fixed, or linear in weights, :math:`\beta_l^c = w_l \cdot z_l^c`. Nothing is assumed about their
-    signs or order: the slave is exact also where a learnt :math:`\beta_l` exceeds :math:`\beta_{max}`.
+    The costs may be fixed, or linear in weights, :math:`\beta_l^c = w_l \cdot z_l^c`. Nothing is
+    assumed about their signs or order: the slave is exact also where a learnt :math:`\beta_l`
+    exceeds :math:`\beta_{max}`.
 
     Parameters
     ----------
     cliques : list of int arrays, or int (M, k); sizes may differ.
     beta : fixed costs: a number, (L,) or (M, L); inf forbids.
     beta_max : a number or (M,); multiplied by a learnt weight if `weight_max` is given.
-    features : z, float (M, L, F), or (M, F) if the labels share their features; by default one constant feature.
+    features : z, float (M, L, F), or (M, F) if the labels share their features; by default one
+        constant feature.
     weight : name of the segment with the weights (L, F), instead of `beta`.
     weight_max : name of a segment with one weight, for a learnt beta_max.
 
     References
     ----------
-    P. Kohli, M. P. Kumar, P. H. S. Torr. P3 & beyond: solving energies with higher order cliques. CVPR 2007.
+    P. Kohli, M. P. Kumar, P. H. S. Torr. P3 & beyond: solving energies with higher order cliques.
+    CVPR 2007.
 
     Examples
     --------
@@ -39,7 +45,7 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
     """
 
     name = "pn_potts"
-    per_clique = ("fixed", "inputs", "other")
+    per_clique: ClassVar[tuple[str, ...]] = ("fixed", "inputs", "other")
 
     def __init__(
         self,
@@ -67,9 +73,10 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
 class PnPottsSlave(gm.SlaveSolver):
     r"""Pn-Potts cliques in O(k L): the best constant labelling against the best mixed one.
 
-    :math:`\sum_i \min_l \theta_i(l) + \beta_{max}` bounds every mixed labelling from below. Only where no constant labelling
-    is as good are the variables' own minimisers looked at; if these happen to agree (possible where
-    :math:`\beta_l > \beta_{max}`), the cheapest single change makes the best mixed labelling.
+    :math:`\sum_i \min_l \theta_i(l) + \beta_{max}` bounds every mixed labelling from below. Only
+    where no constant labelling is as good are the variables' own minimisers looked at; if these
+    happen to agree (possible where :math:`\beta_l > \beta_{max}`), the cheapest single change makes
+    the best mixed labelling.
     """
 
     name = "pn-potts"
@@ -78,8 +85,9 @@ class PnPottsSlave(gm.SlaveSolver):
         # a subclass, such as RobustPn, has another energy
         return None if type(block) is PnPotts else "not Pn-Potts cliques"
 
-    def cost(self, block: gm.Block) -> float:
-        return float(len(block.members)) * block.max_states
+    def cost(self, block: gm.Block, power: str = "minimise") -> float:
+        scale = {"minimise": 1.0, "min_marginals": 2.0, "log_partition": 40.0}[power]
+        return scale * len(block.members) * block.max_states
 
     def prepare(self, block: PnPotts, w: Weights) -> tuple[np.ndarray, np.ndarray]:
         return block.option_costs(w), block.other_costs(w)
@@ -101,7 +109,9 @@ class PnPottsSlave(gm.SlaveSolver):
     def member_marginals(
         self, block: PnPotts, theta: np.ndarray, w: Any, member: np.ndarray
     ) -> np.ndarray:
-        """Min-marginals (M, L) of one member of each clique, `member` (M,) by its place in the clique."""
+        """Min-marginals (M, L) of one member of each clique, `member` (M,) by its place in the
+        clique.
+        """
         from gmlearn_highorder._pn_numba import member_marginals_pn
 
         out = np.empty((len(block), theta.shape[1]))
@@ -119,7 +129,7 @@ class PnPottsSlave(gm.SlaveSolver):
         log_partition_pn(
             theta, block.indptr, *w, float(temperature), value, marginals, chosen, rest
         )
-        return value, marginals, block.expected_features(chosen, rest)
+        return value, marginals, block.choice_features(chosen, rest)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         cliques, states = [[0, 1, 2], [1, 2, 3], [0, 2, 3]], np.array([2, 3, 3, 4])
@@ -141,3 +151,10 @@ class PnPottsSlave(gm.SlaveSolver):
                 {"b": rng.normal(size=(3, 2))},
             ),
         ]
+
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        cliques = [rng.choice(100, size, replace=False) for size in rng.integers(20, 40, 20)]
+        block = PnPotts(cliques, weight="b", features=rng.random((20, 2))).bind(np.full(100, 5))
+        return [(block, {"b": rng.normal(size=(5, 2))})]

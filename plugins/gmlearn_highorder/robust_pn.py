@@ -1,4 +1,6 @@
-"""Robust Pn cliques: a Pn-Potts cost that grows with the number of deviating variables and is truncated."""
+"""Robust Pn cliques: a Pn-Potts cost that grows with the number of deviating variables and is
+truncated.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from gmlearn_highorder.pn_potts import PnPotts
 class RobustPn(PnPotts):
     r"""Robust Pn cliques: with d the number of members that do not take label l,
 
-    .. math:: h_c(x) = \beta_{max} + (\beta_l - \beta_{max})\,(1 - d / Q)    \text{ if } d < Q \text{ for a label } l,
+    .. math:: h_c(x) = \beta_{max} + (\beta_l - \beta_{max})\,(1 - d / Q)
+        \text{ if } d < Q \text{ for a label } l,
               \text{ else } \beta_{max}.
 
-    With :math:`\beta_l \le \beta_{max}` this is :math:`\min(\beta_{max}, \min_l \beta_l + d(\beta_{max} - \beta_l)/Q)` as in
-    the paper. It is linear in all betas since at most one label can have d < Q, for which Q, rounded up, may be at most
-    half of a clique (a single variable always counts as constant). Q = 1 is the Pn-Potts clique.
+    With :math:`\beta_l \le \beta_{max}` this is :math:`\min(\beta_{max}, \min_l \beta_l +
+    d(\beta_{max} - \beta_l)/Q)` as in the paper. It is linear in all betas since at most one label
+    can have d < Q, for which Q, rounded up, may be at most half of a clique (a single variable
+    always counts as constant). Q = 1 is the Pn-Potts clique.
 
     Parameters
     ----------
@@ -28,7 +32,8 @@ class RobustPn(PnPotts):
 
     References
     ----------
-    P. Kohli, L. Ladicky, P. H. S. Torr. Robust higher order potentials for enforcing label consistency. CVPR 2008.
+    P. Kohli, L. Ladicky, P. H. S. Torr. Robust higher order potentials for enforcing label
+    consistency. CVPR 2008.
 
     Examples
     --------
@@ -62,7 +67,8 @@ class RobustPn(PnPotts):
         if wrong.size:
             m = int(wrong[0])
             raise ValueError(
-                f"RobustPn.truncation: expected 0 < Q, rounded up at most half of the clique's {int(self.sizes[m])} "
+                f"RobustPn.truncation: expected 0 < Q, rounded up at most half of the clique's "
+                f"{int(self.sizes[m])} "
                 f"variables, got {self.truncation[m]:g} for clique {m}"
             )
 
@@ -74,11 +80,12 @@ class RobustPn(PnPotts):
 
 
 class RobustPnSlave(gm.SlaveSolver):
-    r"""Robust Pn cliques in O(L (k + selection of Q)): for each label and each number of deviations below Q the cheapest
-    deviations; and the best labelling in which no label has that few, charged :math:`\beta_{max}`.
+    r"""Robust Pn cliques in O(L (k + selection of Q)): for each label and each number of deviations
+    below Q the cheapest deviations; and the best labelling in which no label has that few,
+    charged :math:`\beta_{max}`.
 
-    Exact for betas of any order: the last labelling starts from the members' own minimisers, and if these are too
-    uniform the cheapest further changes are made.
+    Exact for betas of any order: the last labelling starts from the members' own minimisers, and if
+    these are too uniform the cheapest further changes are made.
     """
 
     name = "robust-pn"
@@ -86,8 +93,10 @@ class RobustPnSlave(gm.SlaveSolver):
     def refuses(self, block: gm.Block) -> str | None:
         return None if isinstance(block, RobustPn) else "not robust Pn cliques"
 
-    def cost(self, block: gm.Block) -> float:
-        return float(len(block.members)) * block.max_states
+    def cost(self, block: gm.Block, power: str = "minimise") -> float:
+        # with a label fixed, every label's selection of deviating members is made again
+        scale = 1.0 if power == "minimise" else 2.0 * block.max_states
+        return scale * len(block.members) * block.max_states
 
     def prepare(self, block: RobustPn, w: Weights) -> tuple[np.ndarray, ...]:
         return block.option_costs(w), block.other_costs(w), block.truncation
@@ -122,3 +131,10 @@ class RobustPnSlave(gm.SlaveSolver):
                 {"r": rng.normal(size=(3, 2)), "t": rng.normal(size=())},
             ),
         ]
+
+    def large_examples(
+        self, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        cliques = [rng.choice(100, size, replace=False) for size in rng.integers(20, 40, 20)]
+        block = RobustPn(cliques, 4.0, rng.random((20, 5)), 2.0).bind(np.full(100, 5))
+        return [(block, {})]

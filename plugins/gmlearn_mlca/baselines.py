@@ -1,4 +1,6 @@
-"""Rivals of MLCA that no maintained library provides: KISSME, XQDA and a small ITML, on all or on sampled pairs."""
+"""Rivals of MLCA that no maintained library provides: KISSME, XQDA and a small ITML, on all or
+on sampled pairs.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,11 @@ class MetricClusterer(TransformerMixin, BaseEstimator, ABC):
 
 
 class KISSME(MetricClusterer):
-    """Koestinger et al. 2012: M = the PSD part of Sigma_S^{-1} - Sigma_D^{-1}, over all pairs of samples.
+    """Koestinger et al. 2012: M = the PSD part of Sigma_S^{-1} - Sigma_D^{-1}, over all pairs of
+    samples.
 
-    Sigma_S and Sigma_D are the mean outer products of the differences of similar and dissimilar pairs. They follow from class
-    scatter matrices, so all n(n-1)/2 pairs cost O(n d^2).
+    Sigma_S and Sigma_D are the mean outer products of the differences of similar and dissimilar
+    pairs. They follow from class scatter matrices, so all n(n-1)/2 pairs cost O(n d^2).
     """
 
     def __init__(self, ridge: float = 1e-9, random_state: Any = None) -> None:
@@ -65,10 +68,11 @@ class KISSME(MetricClusterer):
 
 
 class XQDA(MetricClusterer):
-    """Liao et al. 2015: KISSME in the subspace where dissimilar pairs spread more than similar ones.
+    """Liao et al. 2015: KISSME in the subspace where dissimilar pairs spread more than similar
+    ones.
 
-    The subspace is spanned by the generalised eigenvectors of (Sigma_D, Sigma_S) with eigenvalue above 1
-    (at least one is kept, at most `n_components`).
+    The subspace is spanned by the generalised eigenvectors of (Sigma_D, Sigma_S) with eigenvalue
+    above 1 (at least one is kept, at most `n_components`).
     """
 
     def __init__(
@@ -92,14 +96,17 @@ class XQDA(MetricClusterer):
 
 
 class ITML(MetricClusterer):
-    """Davis et al. 2007: the M nearest to the identity in LogDet divergence with similar pairs near, dissimilar ones far.
+    """Davis et al. 2007: the M nearest to the identity in LogDet divergence with similar pairs
+    near, dissimilar ones far.
 
-    Cyclic Bregman projections onto `n_pairs` sampled pair constraints; each is a rank-one update, O(d^2).
+    Cyclic Bregman projections onto `n_pairs` sampled pair constraints; each is a rank-one update,
+    O(d^2).
 
     Parameters
     ----------
     n_pairs, n_sweeps : how many pairs, how often each is visited.
-    gamma : weight of the slack on the distance bounds, which are the 5 and 95 % quantiles of sampled distances.
+    gamma : weight of the slack on the distance bounds, which are the 5 and 95 % quantiles of
+        sampled distances.
     """
 
     def __init__(
@@ -136,9 +143,11 @@ class ITML(MetricClusterer):
 
 
 def pair_scatters(X: np.ndarray, codes: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sigma_S and Sigma_D (d, d): mean of (x_i - x_j)(x_i - x_j)' over all similar and over all dissimilar pairs.
+    """Sigma_S and Sigma_D (d, d): mean of (x_i - x_j)(x_i - x_j)' over all similar and over all
+    dissimilar pairs.
 
-    With scatters S_c about the class means, the sum over ordered similar pairs is 2 sum_c n_c S_c, over all pairs 2 n S.
+    With scatters S_c about the class means, the sum over ordered similar pairs is 2 sum_c n_c S_c,
+    over all pairs 2 n S.
     """
     centred = X.astype(np.float64) - X.mean(axis=0)
     n, d = X.shape

@@ -1,4 +1,6 @@
-"""The closed form of MLCA from sufficient statistics (Law et al., CVPR 2016, theorems 3.1, 3.2 and 4.1)."""
+"""The closed form of MLCA from sufficient statistics (Law et al., CVPR 2016, theorems 3.1, 3.2
+and 4.1).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,17 @@ import scipy.linalg
 
 #: singular value of a projection, relative to the largest, below which it counts as zero
 RANK_TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-7}
-#: eigenvalue of X'X, likewise. Float32 products leave about 1e-6 where there should be nothing (measured: 1e-7 to 1.6e-6).
+#: eigenvalue of X'X, likewise. Float32 products leave about 1e-6 where there should be nothing
+#: (measured: 1e-7 to 1.6e-6).
 GRAM_TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 1e-12}
 
 
 def partition_factor(overlaps: np.ndarray, kind: str, projector: bool = True) -> np.ndarray:
     """T (k, p) such that the target matrix is C = F F' with F = Y T.
 
-    multivariate: T = (Y'Y)^{+1/2}, so C = Y Y^+ is the orthogonal projector of the partition (an empty class gives a
-    zero column); with ``projector=False``, T = I and C = Y Y'. univariate: F = u = (y_1 - y_0) / ||y_1 - y_0||.
+    multivariate: T = (Y'Y)^{+1/2}, so C = Y Y^+ is the orthogonal projector of the partition (an
+    empty class gives a zero column); with ``projector=False``, T = I and C = Y Y'. univariate: F =
+    u = (y_1 - y_0) / ||y_1 - y_0||.
     """
     if kind == "univariate":
         sign = np.array([[-1.0], [1.0]])
@@ -38,11 +42,13 @@ def closed_form(
     target_norm: float = 1.0,
     floor: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W (d, r) with W W' = X^+ (P_X C P_X)_(r) X^{+T}, the optimal metric, and the r eigenvalues of P_X C P_X.
+    """W (d, r) with W W' = X^+ (P_X C P_X)_(r) X^{+T}, the optimal metric, and the r eigenvalues of
+    P_X C P_X.
 
-    With C = F F', G = X'X and B = X'F, take the thin SVD G^{+1/2} B = U S V'. Then P_X C P_X has the
-    eigenvalues S^2 and its best rank-r part is (X G^+ B V_r)(X G^+ B V_r)', so W = G^+ B V_r: the multivariate
-    regression of F on X, turned to principal axes and cut at r = min(k, rank). O(d^3 + d^2 p).
+    With C = F F', G = X'X and B = X'F, take the thin SVD G^{+1/2} B = U S V'. Then P_X C P_X has
+    the eigenvalues S^2 and its best rank-r part is (X G^+ B V_r)(X G^+ B V_r)', so W = G^+ B V_r:
+    the multivariate regression of F on X, turned to principal axes and cut at r = min(k, rank).
+    O(d^3 + d^2 p).
 
     Parameters
     ----------
@@ -50,9 +56,12 @@ def closed_form(
     n_components : k, the largest rank wanted.
     ridge : adds ``ridge * trace(G)/d`` to the diagonal of G.
     tol : singular value of G^{+1/2} B, relative to `target_norm`, that counts as zero.
-    gram_tol : eigenvalue of G (with its diagonal scaled to 1), relative to the largest, that counts as zero.
-    target_norm : the largest singular value of F (1 if C is a projector), to which `tol` is relative.
-    floor : (d,), what the diagonal of G must exceed; a column below it is constant but for rounding.
+    gram_tol : eigenvalue of G (with its diagonal scaled to 1), relative to the largest, that counts
+        as zero.
+    target_norm : the largest singular value of F (1 if C is a projector), to which `tol` is
+        relative.
+    floor : (d,), what the diagonal of G must exceed; a column below it is constant but for
+        rounding.
 
     Returns
     -------
@@ -61,9 +70,8 @@ def closed_form(
     """
     variance = gram.diagonal()
     alive = variance > (0.0 if floor is None else floor)
-    scale = np.where(
-        alive, np.sqrt(np.where(alive, variance, 1.0)), np.inf
-    )  # 1/inf = 0 removes a constant column
+    # 1/inf = 0 removes a constant column
+    scale = np.where(alive, np.sqrt(np.where(alive, variance, 1.0)), np.inf)
     if ridge:
         gram = gram + ridge * variance.mean() * np.eye(len(gram))
     # the rank is decided on columns of unit norm, so that it does not depend on the features' units
@@ -74,9 +82,8 @@ def closed_form(
     _, singular, axes = np.linalg.svd(projected, full_matrices=False)
     rank = min(int(np.sum(singular > tol * target_norm)), n_components)
     V = axes[:rank].T
-    V *= np.where(
-        V[np.abs(V).argmax(axis=0), np.arange(rank)] < 0, -1.0, 1.0
-    )  # one sign, on every machine; [[1]] if p = 1
+    # one sign, on every machine; [[1]] if p = 1
+    V *= np.where(V[np.abs(V).argmax(axis=0), np.arange(rank)] < 0, -1.0, 1.0)
     W = root @ (projected @ V)
     null = np.linalg.qr(vectors[:, ~keep] / np.where(alive, scale, 1.0)[:, None])[0]
     # rescaling changed which solution is shortest: X^+ has no part in the null space of X

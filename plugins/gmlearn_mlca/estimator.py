@@ -29,33 +29,42 @@ from gmlearn_mlca.statistics import PartitionStatistics
 
 
 class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Metric learning for cluster analysis: the Mahalanobis matrix for supervised clustering in closed form.
+    """Metric learning for cluster analysis: the Mahalanobis matrix for supervised clustering in
+    closed form.
 
-    From data X (n, d) with a known partition C = Y Y^+ it learns M = W W' so that k-means under M finds that
-    partition, and partitions further datasets under the same metric. M = X^+ C X^{+T} minimises the worst-case risk of
-    Delta = ||Chat - C||^2 exactly (Law, Yu, Cord and Xing, CVPR 2016). Only X'X, X'Y and counts are needed,
-    so training costs O(n d^2 + d^3), streams, and adds up over datasets.
+    From data X (n, d) with a known partition C = Y Y^+ it learns M = W W' so that k-means under M
+    finds that partition, and partitions further datasets under the same metric. M = X^+ C X^{+T}
+    minimises the worst-case risk of Delta = ||Chat - C||^2 exactly (Law, Yu, Cord and Xing, CVPR
+    2016). Only X'X, X'Y and counts are needed, so training costs O(n d^2 + d^3), streams, and adds
+    up over datasets.
 
     Parameters
     ----------
-    kind : "multivariate" (any number of classes) or "univariate" (two classes, M = m m', labels by the sign of X m).
-    n_components : k of the theorem, the largest rank of M; None for the number of classes. Smaller values keep the best part.
+    kind : "multivariate" (any number of classes) or "univariate" (two classes, M = m m', labels by
+        the sign of X m).
+    n_components : k of the theorem, the largest rank of M; None for the number of classes. Smaller
+        values keep the best part.
     ridge : adds ``ridge * trace(X'X)/d`` to the diagonal of X'X; 0 is the theorem.
-    fit_intercept : apply the theorem to X minus its mean, so that the origin does not matter. With False, X as it is (the paper).
-    assign : "singular-vectors": k-means on the r = rank(X_t W) leading left singular vectors of X_t W (the relaxed
-        k-means solution); "projection": k-means on X_t W.
-    projector : for memberships y (n, k): True orthonormalises them, C = Y Y^+; False takes any C = Y Y'.
-    rank_tol : relative singular value that counts as zero; None for 1e-4 (float32) or 1e-7 (float64). Eigenvalues of
-        X'X are cut at ``rank_tol**2``; None: 4e-6 and 1e-12, what their own rounding asks for.
-    subsample : share of the rows, in (0, 1], drawn from every dataset or chunk; below 1 the fit is approximate
-        and costs that share.
+    fit_intercept : apply the theorem to X minus its mean, so that the origin does not matter. With
+        False, X as it is (the paper).
+    assign : "singular-vectors": k-means on the r = rank(X_t W) leading left singular vectors of X_t
+        W (the relaxed k-means solution); "projection": k-means on X_t W.
+    projector : for memberships y (n, k): True orthonormalises them, C = Y Y^+; False takes any C =
+        Y Y'.
+    rank_tol : relative singular value that counts as zero; None for 1e-4 (float32) or 1e-7
+        (float64). Eigenvalues of X'X are cut at ``rank_tol**2``; None: 4e-6 and 1e-12, what their
+        own rounding asks for.
+    subsample : share of the rows, in (0, 1], drawn from every dataset or chunk; below 1 the fit is
+        approximate and costs that share.
     n_init, random_state : of k-means, and of the subsampling.
 
     Attributes
     ----------
     components_ : (r, d), the transpose of W.  intercept_ : (r,).  n_components_ : r.
-    eigenvalues_ : (r,) of P_X C P_X in decreasing order; on the training data Delta = k + tr C - 2 sum(eigenvalues_).
-    classes_ : (k,) sorted labels, or column numbers of y.  n_clusters_ : how many clusters ``predict`` makes.
+    eigenvalues_ : (r,) of P_X C P_X in decreasing order; on the training data Delta = k + tr C - 2
+        sum(eigenvalues_).
+    classes_ : (k,) sorted labels, or column numbers of y.  n_clusters_ : how many clusters
+        ``predict`` makes.
     statistics_ : the `PartitionStatistics` of all rows seen.  n_features_in_.
 
     Examples
@@ -100,8 +109,9 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
         Parameters
         ----------
-        X : (n, d) array, memory-mapped array or sparse matrix; a list of such datasets; or, for data that does not fit in
-            memory, a Dask array, or an iterator of pairs (X_chunk, y_chunk) with ``y=None``.
+        X : (n, d) array, memory-mapped array or sparse matrix; a list of such datasets; or, for
+            data that does not fit in memory, a Dask array, or an iterator of pairs (X_chunk,
+            y_chunk) with ``y=None``.
         y : labels (n,), memberships (n, k), or a list of them.
         """
         self._check_parameters()
@@ -114,8 +124,8 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> MLCA:
         """Add rows to what was learnt. O(n d^2 + d^3) for n new rows.
 
-        `classes` announces all labels in the first call; without it they are those of the first chunk. The metric
-        is there as soon as two classes have been seen.
+        `classes` announces all labels in the first call; without it they are those of the first
+        chunk. The metric is there as soon as two classes have been seen.
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
@@ -131,7 +141,8 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def fit_statistics(
         self, statistics: PartitionStatistics, classes: Any = None, dtype: Any = np.float64
     ) -> MLCA:
-        """Learn from statistics gathered elsewhere, for example the sum of those of many files or machines.
+        """Learn from statistics gathered elsewhere, for example the sum of those of many files or
+        machines.
 
         Parameters
         ----------
@@ -144,11 +155,13 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         )
         if len(self.classes_) != statistics.n_classes:
             raise ValueError(
-                f"classes: expected {statistics.n_classes} different labels, got {len(self.classes_)}"
+                f"classes: expected {statistics.n_classes} different labels, got "
+                f"{len(self.classes_)}"
             )
+        # a copy
         self.statistics_ = statistics.with_classes(
             statistics.n_classes, np.arange(statistics.n_classes)
-        )  # a copy
+        )
         self.n_features_in_ = statistics.n_features
         self._data_dtype, self._soft = np.dtype(dtype), False
         self._random = check_random_state(self.random_state)
@@ -164,8 +177,8 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def predict(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
         """Partition the dataset X (n, d) into `n_clusters_` clusters, numbered from 0.
 
-        The partition is of X as a whole: the label of a row depends on the other rows, except for the univariate kind,
-        where label 1 is the side of ``classes_[1]``.
+        The partition is of X as a whole: the label of a row depends on the other rows, except for
+        the univariate kind, where label 1 is the side of ``classes_[1]``.
         """
         Z = self.transform(X)
         if self.kind == "univariate":
@@ -182,7 +195,9 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         return kmeans_labels(Z, k, self.n_init, self.random_state)
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray | list[np.ndarray]:
-        """Learn from the partition y of X, then partition X (a list of datasets gives a list of partitions)."""
+        """Learn from the partition y of X, then partition X (a list of datasets gives a list of
+        partitions).
+        """
         self.fit(X, y)
         if is_dataset_list(X):
             return [self.predict(x) for x in X]
@@ -231,8 +246,9 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             reset=first,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
+            # non-finite entries are found in X'X, without a pass of their own
             ensure_all_finite=False,
-        )  # non-finite entries are found in X'X, without a pass of their own
+        )
         y = check_target(y, X.shape[0])
         if self.subsample < 1.0:
             n_rows = max(1, int(np.ceil(self.subsample * X.shape[0])))
@@ -249,14 +265,11 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
                 else distinct(y if classes is None else np.asarray(classes))
             )
             self.statistics_ = PartitionStatistics(X.shape[1], len(self.classes_))
-        self._data_dtype = min(
-            self._data_dtype, X.dtype
-        )  # the coarsest precision seen sets the rank tolerance
+        # the coarsest precision seen sets the rank tolerance
+        self._data_dtype = min(self._data_dtype, X.dtype)
         if self._soft != (y.ndim == 2) or (self._soft and y.shape[1] != len(self.classes_)):
-            raise ValueError(
-                f"y: expected {f'memberships (n, {len(self.classes_)})' if self._soft else 'labels (n,)'} "
-                f"as in the first dataset, got shape {y.shape}"
-            )
+            kind = f"memberships (n, {len(self.classes_)})" if self._soft else "labels (n,)"
+            raise ValueError(f"y: expected {kind} as in the first dataset, got shape {y.shape}")
         if not self._soft and may_grow and not first:
             self.classes_, position = merge_classes(self.classes_, distinct(y))
             self.statistics_ = self.statistics_.with_classes(len(self.classes_), position)
@@ -267,12 +280,14 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         n = self.statistics_.n_samples
         if seen < 2 and self.projector:
             raise ValueError(
-                f"y: expected at least two classes, got {seen} class(es) in n_samples = {n}: with one cluster "
+                f"y: expected at least two classes, got {seen} class(es) in n_samples = {n}: with "
+                f"one cluster "
                 "there is nothing to learn"
             )
         if n < len(self.classes_):
             raise ValueError(
-                f"X: expected at least as many samples as classes, got n_samples = {n} for {len(self.classes_)}"
+                f"X: expected at least as many samples as classes, got n_samples = {n} for "
+                f"{len(self.classes_)}"
             )
 
     def _solve(self) -> MLCA:
@@ -311,9 +326,8 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.intercept_ = np.zeros(self.n_components_)
         if self.fit_intercept:
             self.intercept_ = -stats.mean @ W
-            if (
-                self.kind == "univariate"
-            ):  # the sign rule needs the regression's constant term, the mean of u
+            # the sign rule needs the regression's constant term, the mean of u
+            if self.kind == "univariate":
                 self.intercept_ += (stats.weights @ factor) / stats.n_samples
         return self
 

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 def dataset_pairs(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
     """The (X_i, y_i) that make up the training data.
 
-    ``(array, y)`` is one pair; ``([X_1, ...], [y_1, ...])`` with two-dimensional X_i is a list of datasets with
-    linked classes; an iterator (or generator) in place of X, with ``y=None``, yields the pairs itself; a Dask array is
-    computed block of rows by block of rows, never as a whole.
+    ``(array, y)`` is one pair; ``([X_1, ...], [y_1, ...])`` with two-dimensional X_i is a list of
+    datasets with linked classes; an iterator (or generator) in place of X, with ``y=None``, yields
+    the pairs itself; a Dask array is computed block of rows by block of rows, never as a whole.
     """
     if is_lazy_array(X):
         yield from _row_blocks(X, y)
@@ -25,7 +25,8 @@ def dataset_pairs(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
         if not isinstance(y, (list, tuple)) or len(y) != len(X):
             given = f"{len(y)}" if isinstance(y, (list, tuple)) else f"a {type(y).__name__}"
             raise ValueError(
-                f"y: expected a list of {len(X)} label vectors, one for each dataset of X, got {given}"
+                f"y: expected a list of {len(X)} label vectors, one for each dataset of X, got "
+                f"{given}"
             )
         yield from zip(X, y)
     else:
@@ -40,7 +41,9 @@ def is_dataset_list(X: Any) -> bool:
 
 
 def is_lazy_array(X: Any) -> bool:
-    """A Dask array (or one that looks like it)? Told by its attributes, so that Dask is not needed to ask."""
+    """A Dask array (or one that looks like it)? Told by its attributes, so that Dask is not
+    needed to ask.
+    """
     return hasattr(X, "dask") and hasattr(X, "chunks") and hasattr(X, "compute")
 
 
@@ -48,7 +51,8 @@ def _row_blocks(X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
     """(X_block, y_block) of a Dask array, one block of rows in memory at a time."""
     if y is None or len(y) != X.shape[0]:
         raise ValueError(
-            f"y: expected {X.shape[0]} labels, one for each row of X, got {'none' if y is None else len(y)}"
+            f"y: expected {X.shape[0]} labels, one for each row of X, got "
+            f"{'none' if y is None else len(y)}"
         )
     ends = np.cumsum([0, *X.chunks[0]]).tolist()
     for a, b in pairwise(ends):
@@ -61,13 +65,15 @@ def _checked_pairs(chunks: Iterator) -> Iterator[tuple[Any, Any]]:
     for i, pair in enumerate(chunks):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(
-                f"X: an iterator must yield pairs (X_chunk, y_chunk); item {i} is a {type(pair).__name__}"
+                f"X: an iterator must yield pairs (X_chunk, y_chunk); item {i} is a "
+                f"{type(pair).__name__}"
             )
         empty = False
         yield pair[0], pair[1]
     if empty:
         raise ValueError(
-            "X: the iterator of chunks yielded nothing; expected at least one pair (X_chunk, y_chunk)"
+            "X: the iterator of chunks yielded nothing; expected at least one pair (X_chunk, "
+            "y_chunk)"
         )
 
 
@@ -75,14 +81,16 @@ def check_target(y: Any, n_samples: int) -> np.ndarray:
     """y as labels (n,) or finite memberships (n, k) of the right length."""
     if y is None:
         raise ValueError(
-            "MLCA requires y to be passed, but the target y is None; expected labels (n,) or memberships (n, k)"
+            "MLCA requires y to be passed, but the target y is None; expected labels (n,) or "
+            "memberships (n, k)"
         )
     y = y.toarray() if sp.issparse(y) else np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = _column_as_vector(y)
     if y.ndim not in (1, 2) or len(y) != n_samples:
         raise ValueError(
-            f"y: expected {n_samples} labels (n,) or memberships (n, k), one row for each row of X, "
+            f"y: expected {n_samples} labels (n,) or memberships (n, k), one row for each row of "
+            f"X, "
             f"got shape {y.shape}; X and y have inconsistent numbers of samples"
         )
     if y.dtype.kind in "fc" and not np.isfinite(y).all():
@@ -91,7 +99,8 @@ def check_target(y: Any, n_samples: int) -> np.ndarray:
         return y.astype(np.float64)
     if y.dtype.kind == "f" and np.any(y != np.floor(y)):
         raise ValueError(
-            "y: Unknown label type: expected class labels, got continuous values; pass integers or strings"
+            "y: Unknown label type: expected class labels, got continuous values; pass integers "
+            "or strings"
         )
     return y
 
@@ -110,7 +119,9 @@ def _column_as_vector(y: np.ndarray) -> np.ndarray:
 
 
 def distinct(y: np.ndarray) -> np.ndarray:
-    """The sorted different labels; small non-negative integers are counted, which is ten times faster than sorting."""
+    """The sorted different labels; small non-negative integers are counted, which is ten times
+    faster than sorting.
+    """
     if y.dtype.kind in "iu" and y.size and y.min() >= 0 and y.max() < 1 << 16:
         return np.flatnonzero(np.bincount(y)).astype(y.dtype)
     return np.unique(y)
@@ -129,15 +140,16 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         and classes.dtype.kind in "iu"
         and classes[-1] - classes[0] == len(classes) - 1
     ):
-        codes = np.clip(
-            y.astype(np.intp) - classes[0], 0, len(classes) - 1
-        )  # consecutive integers need no search
+        # consecutive integers need no search
+        codes = np.clip(y.astype(np.intp) - classes[0], 0, len(classes) - 1)
     else:
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     strangers = classes[codes] != y
     if np.any(strangers):
         raise ValueError(
-            f"y: labels {np.unique(y[strangers])[:5].tolist()} were not announced; known classes are "
-            f"{classes[:20].tolist()}. Pass all of them as classes=... in the first call of partial_fit"
+            f"y: labels {np.unique(y[strangers])[:5].tolist()} were not announced; known classes "
+            f"are "
+            f"{classes[:20].tolist()}. Pass all of them as classes=... in the first call of "
+            f"partial_fit"
         )
     return codes

@@ -9,21 +9,24 @@ from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance, small_probl
 
 
 class PartitionLoss(gm.Loss):
-    r"""Delta(x, truth) = sum over datasets of :math:`\|C(x) - C(\bar x)\|^2`, blind to how clusters are numbered.
+    r"""Delta(x, truth) = sum over datasets of :math:`\|C(x) - C(\bar x)\|^2`, blind to how clusters
+    are numbered.
 
-    The datasets are those of the model's `KMeansEnergy` block; without one, all variables are one dataset.
+    The datasets are those of the model's `KMeansEnergy` block; without one, all variables are one
+    dataset.
     """
 
     name = "partition"
 
     def value(self, crf: gm.CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
         block = self.blocks(crf, truth, observed)[0].bind(crf.n_states)
-        return 0.0 - float(block.energy(block.gather(np.asarray(x))).sum())
+        return 0.0 - float(block.energy(block.gather(np.asarray(x)), {}).sum())
 
     def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
         if not np.all(observed):
             raise ValueError(
-                "loss 'partition': every label must be observed; a partition with unknown members has no projector"
+                "loss 'partition': every label must be observed; a partition with unknown members "
+                "has no projector"
             )
         energies = [b for b in crf.blocks if isinstance(b, KMeansEnergy)]
         cliques = (

@@ -1,4 +1,6 @@
-"""Distances between partitions, all from the contingency table: O(n + k khat), never an n x n matrix."""
+"""Distances between partitions, all from the contingency table: O(n + k khat), never an n x n
+matrix.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def contingency_table(labels: Any, truth: Any) -> np.ndarray:
 def delta_loss(labels: Any, truth: Any) -> float:
     """Delta = ||Chat - C||^2 = khat + k - 2 sum_ij N_ij^2 / (N_i. N_.j), with C = Y Y^+.
 
-    0 for equal partitions, at most khat + k - 2. A single cluster scores k - 1, so read it beside `rand_loss`.
+    0 for equal partitions, at most khat + k - 2. A single cluster scores k - 1, so read it beside
+    `rand_loss`.
     """
     table = contingency_table(labels, truth)
     overlap = np.sum(table**2 / np.outer(table.sum(axis=1), table.sum(axis=0)))
@@ -33,7 +36,9 @@ def delta_loss(labels: Any, truth: Any) -> float:
 
 
 def rand_loss(labels: Any, truth: Any) -> float:
-    """||Yhat Yhat' - Y Y'||^2 / (n (n - 1)): the share of pairs on which the partitions disagree (1 - Rand index)."""
+    """||Yhat Yhat' - Y Y'||^2 / (n (n - 1)): the share of pairs on which the partitions disagree
+    (1 - Rand index).
+    """
     table = contingency_table(labels, truth)
     n = table.sum()
     together = (
@@ -43,7 +48,9 @@ def rand_loss(labels: Any, truth: Any) -> float:
 
 
 def clustering_accuracy(labels: Any, truth: Any) -> float:
-    """ACC: the share of samples on the best one-to-one matching of clusters and classes (Hungarian method)."""
+    """ACC: the share of samples on the best one-to-one matching of clusters and classes
+    (Hungarian method).
+    """
     table = contingency_table(labels, truth)
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum())
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gmlearn as gm
 
 HORSES = (
-    "Expected segmentation/weizmann_horses_h100.npz with arrays image_00 (H, W, 3), mask_00 (H, W), ...: "
+    "Expected segmentation/weizmann_horses_h100.npz with arrays image_00 (H, W, 3), mask_00 (H, "
+    "W), ...: "
     "the Weizmann horses of Borenstein and Ullman (2002), resized to height 100."
 )
 
@@ -22,6 +23,13 @@ def gmlearn_decompositions():
     from gmlearn_mlca.slaves import SpectralDecomposition
 
     return [SpectralDecomposition()]
+
+
+@gm.hookimpl
+def gmlearn_solvers():
+    from gmlearn_mlca.solver import SpectralSolver
+
+    return [SpectralSolver()]
 
 
 @gm.hookimpl

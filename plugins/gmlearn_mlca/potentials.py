@@ -10,11 +10,13 @@ import gmlearn as gm
 
 
 class KMeansEnergy(gm.RaggedBlock):
-    r"""-<C(x), X M X'>: the part of the k-means energy under the metric M that depends on the partition C(x) = Y Y^+.
+    r"""-<C(x), X M X'>: the part of the k-means energy under the metric M that depends on the
+    partition C(x) = Y Y^+.
 
-    Minimising it over labellings without empty clusters is k-means in the metric M: with s_c the sum of the n_c rows of
-    cluster c it is :math:`-\sum_c s_c^T M s_c / n_c`. A labelling that leaves a cluster empty costs inf. Linear
-    in M, which is the weight segment (d, d). One clique is one dataset.
+    Minimising it over labellings without empty clusters is k-means in the metric M: with s_c the
+    sum of the n_c rows of cluster c it is :math:`-\sum_c s_c^T M s_c / n_c`. A labelling that
+    leaves a cluster empty costs inf. Linear in M, which is the weight segment (d, d). One clique is
+    one dataset.
 
     Parameters
     ----------
@@ -70,15 +72,25 @@ class KMeansEnergy(gm.RaggedBlock):
     @classmethod
     def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         """One dataset, and two of different sizes."""
-        made = []
+        made: list[tuple[gm.Block, dict[str, np.ndarray]]] = []
         for cliques, k in (([[1, 3, 0, 2]], 3), ([[4, 0, 1], [2, 3, 5, 6]], 2)):
             block = cls(cliques, rng.normal(size=(sum(map(len, cliques)), 2)))
             made.append((block.bind(np.full(7, k)), {block.weight: rng.normal(size=(2, 2))}))
         return made
 
+    @classmethod
+    def large_examples(
+        cls, rng: np.random.Generator
+    ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
+        """Two datasets of forty-five points, three clusters each, under a metric."""
+        factor = rng.normal(size=(2, 2))
+        block = cls(np.split(np.arange(90), 2), rng.normal(size=(90, 2)))
+        return [(block.bind(np.full(90, 3)), {block.weight: factor @ factor.T})]
+
 
 class PartitionDistance(gm.RaggedBlock):
-    r"""-Delta = -||C(x) - C||^2 to given partitions C, with the sign already turned for loss-augmented minimisation.
+    r"""-Delta = -||C(x) - C||^2 to given partitions C, with the sign already turned for
+    loss-augmented minimisation.
 
     Parameters
     ----------
@@ -118,7 +130,9 @@ class PartitionDistance(gm.RaggedBlock):
 
 
 def small_problem(rng: np.random.Generator) -> tuple[gm.CRF, np.ndarray]:
-    """For checks: a model of two datasets in two dimensions, and a partition of each into two clusters near the data."""
+    """For checks: a model of two datasets in two dimensions, and a partition of each into two
+    clusters near the data.
+    """
     truth = np.array([0, 1, 0, 1, 0, 1, 1])
     rows = np.where(truth == 0, -1.0, 1.0)[:, None] * [1.0, 0.0] + 0.5 * rng.normal(size=(7, 2))
     crf = gm.CRF(len(truth), 2)
@@ -137,7 +151,8 @@ def check_clusters(block: gm.RaggedBlock) -> None:
     short = np.flatnonzero(block.sizes < block.max_states)
     if short.size:
         raise ValueError(
-            f"{block}: dataset {int(short[0])} has {int(block.sizes[short[0]])} rows, fewer than the "
+            f"{block}: dataset {int(short[0])} has {int(block.sizes[short[0]])} rows, fewer than "
+            f"the "
             f"{block.max_states} clusters"
         )
 

@@ -1,4 +1,6 @@
-"""Per-pixel features of small colour images: gradient histograms like SIFT, colour, and both over several scales."""
+"""Per-pixel features of small colour images: gradient histograms like SIFT, colour, and both
+over several scales.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TO_XYZ = np.array(
 
 
 def load_images(path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Colour images (H, W, 3) uint8 and figure masks (H, W) from an npz with ``image_00``, ``mask_00``, ..."""
+    """Colour images (H, W, 3) uint8 and figure masks (H, W) from an npz with ``image_00``,
+    ``mask_00``, ...
+    """
     with np.load(path, allow_pickle=False) as archive:
         numbers = sorted(name[6:] for name in archive.files if name.startswith("image_"))
         return [archive[f"image_{i}"] for i in numbers], [archive[f"mask_{i}"] for i in numbers]
@@ -48,11 +52,13 @@ def colour_channels(image: Any) -> np.ndarray:
 
 
 def gradient_histograms(intensity: np.ndarray, cell: int = 3, root: bool = False) -> np.ndarray:
-    """A SIFT-like descriptor of the patch around every pixel: 4 x 4 cells of 8 orientations, (H, W, 128) float32.
+    """A SIFT-like descriptor of the patch around every pixel: 4 x 4 cells of 8 orientations, (H, W,
+    128) float32.
 
-    Gradient magnitudes are shared linearly between the two nearest orientations and summed over cells of `cell` x `cell`
-    pixels; the descriptor has unit length, is clipped at 0.2 and normalised again (Lowe 2004). With `root`, cells are
-    Gaussian windows and the descriptor is the square root of its shares of the sum (Arandjelovic and Zisserman 2012).
+    Gradient magnitudes are shared linearly between the two nearest orientations and summed over
+    cells of `cell` x `cell` pixels; the descriptor has unit length, is clipped at 0.2 and
+    normalised again (Lowe 2004). With `root`, cells are Gaussian windows and the descriptor is the
+    square root of its shares of the sum (Arandjelovic and Zisserman 2012).
     """
     H, W = intensity.shape
     dy, dx = np.gradient(gaussian_filter(intensity, cell / 4.0))
@@ -71,9 +77,8 @@ def gradient_histograms(intensity: np.ndarray, cell: int = 3, root: bool = False
     padded = np.pad(smooth, ((0, 0), (margin, margin), (margin, margin)), mode="reflect")
     offsets = margin + (np.arange(CELLS) * cell - (CELLS - 1) * cell // 2)
     descriptor = np.stack([padded[:, a : a + H, b : b + W] for a in offsets for b in offsets])
-    descriptor = np.maximum(
-        np.moveaxis(descriptor.reshape(-1, H, W), 0, -1), 0.0
-    )  # running sums leave -1e-18
+    # running sums leave -1e-18
+    descriptor = np.maximum(np.moveaxis(descriptor.reshape(-1, H, W), 0, -1), 0.0)
     if root:
         return np.sqrt(descriptor / (descriptor.sum(axis=-1, keepdims=True) + 1e-3)).astype(
             np.float32
@@ -85,10 +90,11 @@ def gradient_histograms(intensity: np.ndarray, cell: int = 3, root: bool = False
 
 
 def border_contrast(channels: np.ndarray, blur: float) -> np.ndarray:
-    """How far colours are from those within 3 pixels of the image's edge, background more often than not: (H, W, 8).
+    """How far colours are from those within 3 pixels of the image's edge, background more often
+    than not: (H, W, 8).
 
-    For `channels` (H, W, 7) averaged with standard deviation `blur`: |difference to the border's mean| by channel, and
-    log(1 + m), m the Mahalanobis distance to the border in Lab.
+    For `channels` (H, W, 7) averaged with standard deviation `blur`: |difference to the border's
+    mean| by channel, and log(1 + m), m the Mahalanobis distance to the border in Lab.
     """
     edges = channels[:3], channels[-3:], channels[:, :3], channels[:, -3:]
     border = np.concatenate([edge.reshape(-1, channels.shape[-1]) for edge in edges])
@@ -109,7 +115,8 @@ def patch_features(
     image : (H, W, 3) uint8.
     cell, root : of `gradient_histograms`; the patch is 4 cells wide.
     blur : standard deviation, in pixels, of the Gaussian that averages colours.
-    colour : "plain": RGB, Lab and intensity; "contrast": Lab and its contrast to the image's border.
+    colour : "plain": RGB, Lab and intensity; "contrast": Lab and its contrast to the image's
+        border.
     """
     gm.check_choice("colour", colour, ("plain", "contrast"))
     channels = colour_channels(image)
@@ -125,7 +132,8 @@ def patch_features(
 def multiscale_features(
     image: Any, cells: tuple[int, int] = (4, 8), root: bool = True
 ) -> np.ndarray:
-    """Gradient histograms at two scales, colour means and spreads at four, contrast to the border, and position.
+    """Gradient histograms at two scales, colour means and spreads at four, contrast to the border,
+    and position.
 
     (H W, 316) float32; the position is a quadratic without the side to side slope.
     """

@@ -1,4 +1,6 @@
-"""The features' settings, chosen on training images alone: cross-validated Rand loss, split by split."""
+"""The features' settings, chosen on training images alone: cross-validated Rand loss, split by
+split.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ FAMILIES: dict[str, tuple[str, Callable[..., np.ndarray], list[dict[str, Any]]]]
 
 
 def image_statistics(features: np.ndarray, truth: np.ndarray) -> PartitionStatistics:
-    """What MLCA needs of one image's pixels (n, d) and their sides (n,); the sum over images is a training set."""
+    """What MLCA needs of one image's pixels (n, d) and their sides (n,); the sum over images is
+    a training set.
+    """
     return PartitionStatistics(features.shape[1], 2).add(features, truth, np.arange(2))
 
 
@@ -59,7 +63,9 @@ def cross_validated_rand(
     statistics: Mapping[int, PartitionStatistics],
     train: np.ndarray,
 ) -> float:
-    """Mean Rand loss of multivariate MLCA on each training image, learnt without the fold that the image is in."""
+    """Mean Rand loss of multivariate MLCA on each training image, learnt without the fold that
+    the image is in.
+    """
     losses = []
     for fold in range(FOLDS):
         held = train[fold::FOLDS]
@@ -78,7 +84,9 @@ def validation_losses(
     truth: Sequence[np.ndarray],
     trains: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """Cross-validated Rand loss (settings, splits); split s sees the images ``trains[s]`` and no other."""
+    """Cross-validated Rand loss (settings, splits); split s sees the images ``trains[s]`` and no
+    other.
+    """
     rows = []
     for setting in settings:
         needed = np.unique(np.concatenate(trains)).tolist()

@@ -1,4 +1,6 @@
-"""``gmlearn run mlca-segmentation``: foreground and background of the horses, table 4 and figure 3 of the paper."""
+"""``gmlearn run mlca-segmentation``: foreground and background of the horses, table 4 and figure
+3 of the paper.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ PAPER = {"MLCA multivariate": "1.20 / .32", "MLCA univariate": "1.34 / .29", "KI
 
 @dataclass
 class _Pixels:
-    """Features (n_i, d) and truth (n_i,) of every image, and the statistics of each, gathered once for all splits."""
+    """Features (n_i, d) and truth (n_i,) of every image, and the statistics of each, gathered
+    once for all splits.
+    """
 
     features: list[np.ndarray]
     truth: list[np.ndarray]
@@ -59,7 +63,9 @@ class _Pixels:
 
 
 def run_segmentation(run: gm.Run) -> None:
-    """Random splits of 40 + 20 images, with SIFT-like + colour features and with multi-scale ones."""
+    """Random splits of 40 + 20 images, with SIFT-like + colour features and with multi-scale
+    ones.
+    """
     images, masks = load_images(run.path("segmentation/weizmann_horses_h100.npz"))
     orders = [
         np.random.default_rng(run.seed + split).permutation(len(images))
@@ -68,22 +74,29 @@ def run_segmentation(run: gm.Run) -> None:
     for key in FAMILIES:
         _family(run, key, images, masks, orders)
     run.note(
-        "Settings of the features are chosen split by split, by five-fold cross-validation on its training images (--quick "
-        "leaves three of one kind to choose from, one of the other); the test images have no part in it. All methods are "
+        "Settings of the features are chosen split by split, by five-fold cross-validation on its "
+        "training images (--quick "
+        "leaves three of one kind to choose from, one of the other); the test images have no part "
+        "in it. All methods are "
         "given the features that were chosen for MLCA."
     )
     run.note(
-        "Read both losses: Delta alone misleads, as a single cluster (all background) scores 1.00 and beats most answers."
+        "Read both losses: Delta alone misleads, as a single cluster (all background) scores 1.00 "
+        "and beats most answers."
     )
     run.note(
-        "With two classes MLCA's direction is that of Fisher's LDA, so the two agree but for the rows they were given: "
-        "LDA and KISSME learn from every 4th pixel (8th with --quick), MLCA from all; the time ratios compare just that."
+        "With two classes MLCA's direction is that of Fisher's LDA, so the two agree but for the "
+        "rows they were given: "
+        "LDA and KISSME learn from every 4th pixel (8th with --quick), MLCA from all; the time "
+        "ratios compare just that."
     )
     run.note("The paper used 200 training images of 326; here it is 40 of 60.")
 
 
 def _family(run: gm.Run, key: str, images: list, masks: list, orders: list[np.ndarray]) -> None:
-    """One kind of features: choose settings on the training images of each split, then measure on its test images."""
+    """One kind of features: choose settings on the training images of each split, then measure
+    on its test images.
+    """
     title, describe, settings = FAMILIES[key]
     settings = settings[3::16] if run.quick else settings  # a few of the better kind
     truth = [mask.ravel().astype(np.int64) for mask in masks]
@@ -98,7 +111,8 @@ def _family(run: gm.Run, key: str, images: list, masks: list, orders: list[np.nd
         )
         chosen = validation.argmin(axis=0)
         _choice_table(run, key, title, settings, validation)
-    losses, ratios = [np.empty(0)] * len(orders), [{}] * len(orders)
+    losses = [np.empty(0)] * len(orders)
+    ratios: list[dict] = [{}] * len(orders)
     for c in run.progress(np.unique(chosen), desc=f"splits {key}"):
         pixels = _Pixels([describe(image, **settings[c]) for image in images], truth)
         for split in np.flatnonzero(chosen == c):
@@ -113,17 +127,19 @@ def _family(run: gm.Run, key: str, images: list, masks: list, orders: list[np.nd
 def _choice_table(
     run: gm.Run, key: str, title: str, settings: list[dict[str, Any]], validation: np.ndarray
 ) -> None:
-    """The settings of least cross-validated Rand loss, those that were chosen and the best of each other kind."""
+    """The settings of least cross-validated Rand loss, those that were chosen and the best of
+    each other kind.
+    """
     mean, wins = (
         validation.mean(axis=1),
         np.bincount(validation.argmin(axis=0), minlength=len(settings)),
     )
-    best = {
-        (settings[i].get("colour"), settings[i]["root"]): i for i in np.argsort(-mean)
-    }  # the best of a kind comes last
+    # the best of a kind comes last
+    best = {(settings[i].get("colour"), settings[i]["root"]): i for i in np.argsort(-mean)}
     shown = sorted({*best.values(), *np.flatnonzero(wins)}, key=lambda i: mean[i])
     run.table(
-        f"{title}: Rand loss of MLCA cross-validated on the {N_TRAIN} training images, {len(settings)} settings tried",
+        f"{title}: Rand loss of MLCA cross-validated on the {N_TRAIN} training images, "
+        f"{len(settings)} settings tried",
         ["settings", "Rand loss", "chosen by splits"],
         [[describe_settings(settings[i]), mean[i], int(wins[i])] for i in shown],
     )
@@ -255,9 +271,8 @@ def _figure(
             pictures = [image, _cut_out(image, mask)]
             for m, name in enumerate(METHODS[:5]):
                 answer = predictions[name][j].reshape(mask.shape).astype(bool)
-                answer = (
-                    answer if np.mean(answer == mask) >= 0.5 else ~answer
-                )  # clusters have no names: show the better side
+                # clusters have no names: show the better side
+                answer = answer if np.mean(answer == mask) >= 0.5 else ~answer
                 pictures.append(_cut_out(image, answer))
                 row[m + 2].set_title(
                     f"Δ {losses[m, j, 0]:.2f}, Rand {losses[m, j, 1]:.2f}",
@@ -273,7 +288,8 @@ def _figure(
     run.figure(
         f"mlca_segmentation_{key}.png",
         figure,
-        f"Test images of the first split, best to worst under multivariate MLCA ({title}). Background is faded.",
+        f"Test images of the first split, best to worst under multivariate MLCA ({title}). "
+        f"Background is faded.",
     )
 
 

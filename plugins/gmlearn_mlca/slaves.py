@@ -1,14 +1,17 @@
-"""The spectral slave: whole datasets minimised over relaxed partitions, without dual coordinates."""
+"""The spectral slave: whole datasets minimised over relaxed partitions, without dual
+coordinates.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_mlca.assign import kmeans_labels
+from gmlearn_mlca.assign import fill_empty, kmeans_labels
 from gmlearn_mlca.potentials import (
     KMeansEnergy,
     PartitionDistance,
@@ -19,10 +22,11 @@ from gmlearn_mlca.spectral import ReducedDataset, SpectralMinimum, spectral_mini
 
 
 class SpectralGroup(gm.SlaveGroup):
-    """One subproblem per dataset: min over rank-k projectors of -<Chat, X M X'> (- ||Chat - C||^2 where there is a truth).
+    """One subproblem per dataset: min over rank-k projectors of -<Chat, X M X'> (- ||Chat - C||^2
+    where there is a truth).
 
-    A relaxation: every partition is such a projector, so the value never exceeds the minimum over labellings. The labels
-    occur in no other slave, hence there are no dual variables.
+    A relaxation: every partition is such a projector, so the value never exceeds the minimum over
+    labellings. The labels occur in no other slave, hence there are no dual variables.
     """
 
     exact = False
@@ -39,15 +43,21 @@ class SpectralGroup(gm.SlaveGroup):
             [self._reduce(m) for m in range(self.n)] if reduced is None else list(reduced)
         )
 
-    def _factors(self, m: int) -> tuple[np.ndarray, np.ndarray]:
-        part = slice(*self.energy.indptr[m : m + 2])
-        rows = self.energy.rows[part]
+    def part(self, m: int) -> slice:
+        """The members of dataset m."""
+        return slice(*self.energy.indptr[m : m + 2])
+
+    def factors(self, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows X (n, d) of dataset m, and the factor J (n, k) of its true partition, (n, 0) if
+        there is none.
+        """
+        rows = self.energy.rows[self.part(m)]
         if self.truth is None:
             return rows, np.zeros((len(rows), 0))
-        return rows, orthonormal_indicator(self.truth.truth[part], self.energy.n_clusters)
+        return rows, orthonormal_indicator(self.truth.truth[self.part(m)], self.energy.n_clusters)
 
     def _reduce(self, m: int) -> ReducedDataset:
-        return ReducedDataset.from_data(*self._factors(m), n_clusters=self.energy.n_clusters)
+        return ReducedDataset.from_data(*self.factors(m), n_clusters=self.energy.n_clusters)
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
         return w[self.energy.weight]
@@ -71,16 +81,24 @@ class SpectralGroup(gm.SlaveGroup):
         truth = None if self.truth is None else self.truth.take(index)
         return SpectralGroup(self.energy.take(index), truth, [self.reduced[m] for m in index])
 
-    def round_labels(self, minima: Sequence[SpectralMinimum]) -> np.ndarray:
-        """Hard labels (S,) by k-means on the rows of U (n, r), the top eigenvectors of each dataset."""
+    def round_labels(
+        self, minima: Sequence[SpectralMinimum], n_init: int = 10, seed: int = 0
+    ) -> np.ndarray:
+        """Hard labels (S,) without empty clusters, by k-means on the rows of U (n, r), the top
+        eigenvectors of each dataset.
+        """
+        from sklearn.exceptions import ConvergenceWarning
+
         labels = np.zeros(len(self.energy.members), np.int64)
         for m, minimum in enumerate(minima):
-            U = np.hstack(self._factors(m)) @ (self.reduced[m].lift @ minimum.vectors)
-            if U.shape[1] == 0:
-                U = self.energy.rows[slice(*self.energy.indptr[m : m + 2])]
-            labels[slice(*self.energy.indptr[m : m + 2])] = kmeans_labels(
-                U, self.energy.n_clusters, 10, 0
-            )
+            rows, indicator = self.factors(m)
+            U = np.hstack([rows, indicator]) @ (self.reduced[m].lift @ minimum.vectors)
+            with warnings.catch_warnings():  # rows that coincide give fewer clusters
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                labels[self.part(m)] = kmeans_labels(
+                    U if U.shape[1] else rows, self.energy.n_clusters, n_init, seed
+                )
+            fill_empty(labels[self.part(m)], np.zeros((len(rows), self.energy.n_clusters)))
         return labels
 
 
@@ -100,7 +118,10 @@ class SpectralSlaves(gm.Slaves):
         return np.zeros(0)
 
     def proposals(self, results: Sequence[gm.SlaveResult], mean: np.ndarray) -> list[np.ndarray]:
-        """k-means on the slaves' eigenvectors. Without results there is nothing to read off, so all go to one cluster."""
+        """k-means on the slaves' eigenvectors.
+
+        Without results there is nothing to read off, so all go to one cluster.
+        """
         group: Any = self.groups[0]
         labels = np.zeros(self.crf.n_vars, np.int64)
         if results:
@@ -108,8 +129,32 @@ class SpectralSlaves(gm.Slaves):
         return [labels]
 
 
+def why_not_spectral(crf: gm.CRF) -> str | None:
+    """None if the cliques are those of one `KMeansEnergy`, with or without a `PartitionDistance`
+    over the same datasets; else what is wrong.
+    """
+    energies = [b for b in crf.clique_blocks if isinstance(b, KMeansEnergy)]
+    truths = [b for b in crf.clique_blocks if isinstance(b, PartitionDistance)]
+    if len(energies) != 1 or len(truths) > 1 or len(crf.clique_blocks) != 1 + len(truths):
+        return "expected one kmeans_energy block and at most one partition_distance"
+    for truth in truths:
+        if not np.array_equal(truth.members, energies[0].members) or not np.array_equal(
+            truth.indptr, energies[0].indptr
+        ):
+            return "the loss must be over the same datasets as the energy"
+    return None
+
+
+def spectral_group(crf: gm.CRF) -> SpectralGroup:
+    """The slaves of all datasets of a model that `why_not_spectral` has nothing against."""
+    blocks: dict[type, Any] = {type(block): block for block in crf.clique_blocks}
+    return SpectralGroup(blocks[KMeansEnergy], blocks.get(PartitionDistance))
+
+
 class SpectralDecomposition(gm.Decomposition):
-    """Covers a model made of one `KMeansEnergy` block, with or without a `PartitionDistance`, by one spectral slave per dataset."""
+    """Covers a model made of one `KMeansEnergy` block, with or without a `PartitionDistance`, by
+    one spectral slave per dataset.
+    """
 
     name = "spectral"
 
@@ -117,27 +162,14 @@ class SpectralDecomposition(gm.Decomposition):
         return any(isinstance(b, KMeansEnergy) for b in crf.blocks)
 
     def decompose(self, crf: gm.CRF, power: str | None = None) -> gm.Slaves:
-        energies = [b for b in crf.blocks if isinstance(b, KMeansEnergy)]
-        truths = [b for b in crf.blocks if isinstance(b, PartitionDistance)]
-        if len(energies) != 1 or len(truths) > 1 or len(crf.blocks) != len(energies) + len(truths):
-            raise ValueError(
-                "decomposition 'spectral': expected one kmeans_energy block and at most one partition_distance, "
-                f"got {crf}"
-            )
         if power is not None:
             raise ValueError(f"decomposition 'spectral': spectral slaves cannot give {power}")
-        if np.any(crf.unary != 0):
-            raise ValueError(
-                "decomposition 'spectral': unary costs are not part of the relaxed k-means energy"
-            )
-        if truths and (
-            not np.array_equal(truths[0].members, energies[0].members)
-            or not np.array_equal(truths[0].indptr, energies[0].indptr)
-        ):
-            raise ValueError(
-                "decomposition 'spectral': the loss must be over the same datasets as the energy"
-            )
-        return SpectralSlaves(crf, SpectralGroup(energies[0], truths[0] if truths else None))
+        reason = why_not_spectral(crf)
+        if reason is None and (crf.unary_blocks or np.any(crf.unary != 0)):
+            reason = "unary costs are not part of the relaxed k-means energy"
+        if reason is not None:
+            raise ValueError(f"decomposition 'spectral': {reason}, got {crf}")
+        return SpectralSlaves(crf, spectral_group(crf))
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.CRF, dict[str, np.ndarray]]]:
         """The energy alone and with a loss, under a metric and under a matrix that is none."""

@@ -1,13 +1,12 @@
-"""The relaxed k-means energy under a metric, its spectral oracle, and the structured hinge of Lajugie et al. (ICML 2014).
+"""The relaxed k-means energy under a metric, and its spectral oracle.
 
-Relaxed k-means: minimise -<Chat, X M X'> over rank-k orthogonal projectors Chat (n, n). Everything here needs Chat only inside
-span[X J], with C = J J' the true partition, so no n x n matrix appears and, after one
-pass over the data, nothing depends on n.
+Relaxed k-means: minimise -<Chat, X M X'> over rank-k orthogonal projectors Chat (n, n). Everything
+here needs Chat only inside span[X J], with C = J J' the true partition, so no n x n matrix appears
+and, after one pass over the data, nothing depends on n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +15,19 @@ import scipy.linalg
 import scipy.sparse as sp
 
 RELATIVE_RANK = 1e-7
+#: up to this size all eigenvectors take less time than a choice of them
+_SMALL = 32
 
 
 @dataclass(frozen=True)
 class ReducedDataset:
-    """A dataset with its true partition, in an orthonormal basis Q (n, q) of span[X J], q <= min(n, d + k).
+    """A dataset with its true partition, in an orthonormal basis Q (n, q) of span[X J], q <= min(n,
+    d + k).
 
     Attributes
     ----------
-    data : Q'X (q, d).  partition : Q'J (q, p), J the orthonormal factor of C = J J'; p = 0 where there is no truth.
+    data : Q'X (q, d).  partition : Q'J (q, p), J the orthonormal factor of C = J J'; p = 0 where
+        there is no truth.
     n_samples : n.  n_clusters : k, the rank of the projectors that compete with C.
     lift : (d + p, q) with Q = [X J] lift.
     """
@@ -50,9 +53,8 @@ class ReducedDataset:
         scale = np.sqrt(np.where(joint.diagonal() > 0, joint.diagonal(), 1.0))
         values, vectors = scipy.linalg.eigh(joint / scale[:, None] / scale)
         keep = values > RELATIVE_RANK**2 * values[-1]
-        factor = (
-            np.sqrt(values[keep]) * vectors[:, keep]
-        ).T * scale  # factor' factor = joint, so factor = Q'[X J]
+        # factor' factor = joint, so factor = Q'[X J]
+        factor = (np.sqrt(values[keep]) * vectors[:, keep]).T * scale
         lift = vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None]
         return cls(factor[:, :d], factor[:, d:], n_samples, n_clusters, lift)
 
@@ -69,16 +71,12 @@ class ReducedDataset:
             n_clusters or J.shape[1],
         )
 
-    @property
-    def true_features(self) -> np.ndarray:
-        """X' C X (d, d), the features of the truth: <C, X M X'> = <X'CX, M>."""
-        B = self.data.T @ self.partition
-        return B @ B.T
-
 
 @dataclass(frozen=True)
 class SpectralMinimum:
-    """A minimiser Chat = U U' of the relaxed (or loss-augmented) energy: its value, X'ChatX (d, d), <Chat, C>, Q'U (q, <= k)."""
+    """A minimiser Chat = U U' of the relaxed (or loss-augmented) energy: its value, X'ChatX (d,
+    d), <Chat, C>, Q'U (q, <= k).
+    """
 
     value: float
     features: np.ndarray
@@ -91,15 +89,19 @@ def spectral_minimum(
 ) -> SpectralMinimum:
     """min over rank-k projectors of -<Chat, X M X'> - [augmented] ||Chat - C||^2, exactly.
 
-    -||Chat - C||^2 = 2 <Chat, C> - k - ||C||^2, so the minimiser projects on the top-k eigenvectors of
-    X M X' - 2 [augmented] C. Outside span[X J] that matrix is zero: if fewer than k eigenvalues inside are positive,
-    directions from outside fill up, which add nothing to the value, the features or the overlap. O(q^3).
+    -||Chat - C||^2 = 2 <Chat, C> - k - ||C||^2, so the minimiser projects on the top-k eigenvectors
+    of X M X' - 2 [augmented] C. Outside span[X J] that matrix is zero: if fewer than k eigenvalues
+    inside are positive, directions from outside fill up, which add nothing to the value, the
+    features or the overlap. O(q^3).
     """
     A = dataset.data @ M @ dataset.data.T
     if augmented:
         A = A - 2.0 * dataset.partition @ dataset.partition.T
     q, k = len(A), dataset.n_clusters
-    values, vectors = scipy.linalg.eigh((A + A.T) / 2.0, subset_by_index=(max(0, q - k), q - 1))
+    if q <= _SMALL:
+        values, vectors = (part[..., -k:] for part in np.linalg.eigh((A + A.T) / 2.0))
+    else:
+        values, vectors = scipy.linalg.eigh((A + A.T) / 2.0, subset_by_index=(max(0, q - k), q - 1))
     outside = dataset.n_samples - q
     # positive directions first; then outside ones, as many as there are; then the least negative
     n_inside = max(int(np.sum(values > 0)), k - outside)
@@ -107,60 +109,12 @@ def spectral_minimum(
     projected, overlap = chosen.T @ dataset.data, float(np.sum((chosen.T @ dataset.partition) ** 2))
     value = -float(values[len(values) - n_inside :].sum())
     if augmented:
-        value -= k + float(
-            np.sum((dataset.partition.T @ dataset.partition) ** 2)
-        )  # ||Chat||^2 + ||C||^2
+        # ||Chat||^2 + ||C||^2
+        value -= k + float(np.sum((dataset.partition.T @ dataset.partition) ** 2))
     return SpectralMinimum(value, projected.T @ projected, overlap, chosen)
-
-
-def structured_hinge(dataset: ReducedDataset, M: np.ndarray) -> tuple[float, np.ndarray]:
-    """max_Chat ||Chat - C||^2 + <Chat - C, X M X'>, and a subgradient X'(Chat - C)X (d, d) in M.
-
-    Convex in M, and never below the worst-case risk of M.
-    """
-    worst = spectral_minimum(dataset, M, augmented=True)
-    truth = dataset.true_features
-    return -worst.value - float(np.sum(truth * M)), worst.features - truth
 
 
 def project_psd(M: np.ndarray) -> np.ndarray:
     """The nearest positive semidefinite matrix in Frobenius norm."""
     values, vectors = np.linalg.eigh((M + M.T) / 2.0)
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
-
-
-def surrogate_objective(
-    datasets: Sequence[ReducedDataset], M: np.ndarray, regularisation: float
-) -> tuple[float, np.ndarray]:
-    """lam ||M||^2 + sum_i hinge_i(M) and a subgradient: the convex problem of Lajugie et al."""
-    value, slope = regularisation * float(np.sum(M * M)), 2.0 * regularisation * M
-    for dataset in datasets:
-        hinge, direction = structured_hinge(dataset, M)
-        value, slope = value + hinge, slope + direction
-    return value, slope
-
-
-def minimise_surrogate(
-    datasets: Sequence[ReducedDataset],
-    regularisation: float,
-    n_rounds: int = 300,
-    step: float = 1.0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Projected subgradient on the PSD cone for the convex surrogate, steps ``step / sqrt(t)`` along the unit subgradient.
-
-    Returns
-    -------
-    M : (d, d), the best iterate; the first one is the identity.   history : (n_rounds,) objective of every iterate.
-    """
-    M = np.eye(datasets[0].data.shape[1])
-    best, best_value, history = M, np.inf, np.empty(n_rounds)
-    for t in range(n_rounds):
-        value, slope = surrogate_objective(datasets, M, regularisation)
-        history[t] = value
-        if value < best_value:
-            best, best_value = M, value
-        length = np.linalg.norm(slope)
-        if length == 0.0:
-            return best, history[: t + 1]
-        M = project_psd(M - step / np.sqrt(t + 1.0) / length * slope)
-    return best, history

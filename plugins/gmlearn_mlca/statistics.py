@@ -10,20 +10,21 @@ import scipy.sparse as sp
 
 from gmlearn_mlca.inputs import encode
 
-CHUNK_BYTES = (
-    8 << 20
-)  # rows are read in pieces of about this size: near the cache, and large enough for full BLAS speed
+# rows are read in pieces of about this size: near the cache, and large enough for full BLAS speed
+CHUNK_BYTES = 8 << 20
 #: mean in standard deviations from which rows are shifted before they are squared
 FAR_FROM_ZERO = {np.dtype(np.float32): 2.0, np.dtype(np.float64): 1e3}
 MANY_CLASSES = 64  # from here on the one-hot columns are multiplied as a sparse matrix
 
 
 class PartitionStatistics:
-    """Sufficient statistics of a partitioned dataset: the second moments A = [X-o Y 1]'[X-o Y 1], in float64.
+    """Sufficient statistics of a partitioned dataset: the second moments A = [X-o Y 1]'[X-o Y 1],
+    in float64.
 
-    X (n, d) are the rows and Y (n, k) their memberships, one-hot or soft. The origin o is 0, or for data far from 0 the mean
-    of the first chunk, so that no digits are lost; moments about any other point follow from A. ``add`` costs O(n (d + k)^2) time
-    (O(n d^2) from 64 classes on) and one chunk of extra memory; statistics of disjoint rows are merged by ``+``.
+    X (n, d) are the rows and Y (n, k) their memberships, one-hot or soft. The origin o is 0, or for
+    data far from 0 the mean of the first chunk, so that no digits are lost; moments about any other
+    point follow from A. ``add`` costs O(n (d + k)^2) time (O(n d^2) from 64 classes on) and one
+    chunk of extra memory; statistics of disjoint rows are merged by ``+``.
 
     Parameters
     ----------
@@ -69,7 +70,9 @@ class PartitionStatistics:
         ]
 
     def rounding(self, dtype: Any, relative: float) -> np.ndarray:
-        """(d,) the size of (X - mean)'(X - mean) on the diagonal below which a column of `dtype` cannot be told from a constant."""
+        """(d,) the size of (X - mean)'(X - mean) on the diagonal below which a column of `dtype`
+        cannot be told from a constant.
+        """
         return (
             relative * self.moments.diagonal()[: self.n_features]
             + self.n_samples * (4.0 * np.finfo(dtype).eps * self.origin) ** 2
@@ -78,10 +81,11 @@ class PartitionStatistics:
     def add(self, X: Any, y: np.ndarray, classes: np.ndarray | None = None) -> PartitionStatistics:
         """Account for rows X (n, d), dense or CSR; dense rows are read chunk by chunk.
 
-        `y` holds memberships (n, k), or labels (n,) if the sorted `classes` (k,) are given. Float32 chunks are multiplied in
-        float32 and summed in float64, which is both faster and more accurate than one large float32 product.
-        NaN and infinities reach the diagonal of A and are found there, so that finding them costs no pass over the data;
-        nothing of a bad block is kept.
+        `y` holds memberships (n, k), or labels (n,) if the sorted `classes` (k,) are given. Float32
+        chunks are multiplied in float32 and summed in float64, which is both faster and more
+        accurate than one large float32 product. NaN and infinities reach the diagonal of A and are
+        found there, so that finding them costs no pass over the data; nothing of a bad block is
+        kept.
         """
         fresh = PartitionStatistics(self.n_features, self.n_classes)
         fresh.origin = self.origin
@@ -118,7 +122,8 @@ class PartitionStatistics:
     def __add__(self, other: PartitionStatistics) -> PartitionStatistics:
         if (self.n_features, self.n_classes) != (other.n_features, other.n_classes):
             raise ValueError(
-                f"other: expected statistics of {self.n_features} features and {self.n_classes} classes, "
+                f"other: expected statistics of {self.n_features} features and {self.n_classes} "
+                f"classes, "
                 f"got {other.n_features} and {other.n_classes}"
             )
         result = PartitionStatistics(self.n_features, self.n_classes)
@@ -127,7 +132,9 @@ class PartitionStatistics:
         return result
 
     def with_classes(self, n_classes: int, position: np.ndarray) -> PartitionStatistics:
-        """The same data with class c moved to column ``position[c]`` of `n_classes` columns (new ones empty)."""
+        """The same data with class c moved to column ``position[c]`` of `n_classes` columns (new
+        ones empty).
+        """
         wide = PartitionStatistics(self.n_features, n_classes)
         wide.origin = self.origin
         place = np.r_[np.arange(self.n_features), self.n_features + position, len(wide.moments) - 1]
@@ -143,7 +150,9 @@ def _row_chunks(X: Any) -> Iterator[tuple[int, int]]:
 
 
 def _choose_origin(rows: np.ndarray) -> np.ndarray:
-    """The mean of the rows if some column is so far from 0 that its square would drown its variance, else 0 (faster)."""
+    """The mean of the rows if some column is so far from 0 that its square would drown its
+    variance, else 0 (faster).
+    """
     sample = rows[:1000].astype(np.float64)
     if not np.isfinite(sample).all():
         return np.zeros(rows.shape[1])  # the caller will complain
@@ -163,7 +172,9 @@ def _indicator(codes: np.ndarray, n_classes: int, dtype: Any) -> sp.csr_array:
 def _fill(
     table: np.ndarray | None, rows: np.ndarray, members: np.ndarray, k: int, origin: np.ndarray
 ) -> np.ndarray:
-    """[X-o Y 1] of one chunk, in the memory of the previous one if it has the same length; members as labels or as Y."""
+    """[X-o Y 1] of one chunk, in the memory of the previous one if it has the same length;
+    members as labels or as Y.
+    """
     d = rows.shape[1]
     if table is None or len(table) != len(rows):
         table = np.ones((len(rows), d + k + 1), rows.dtype)
@@ -176,7 +187,9 @@ def _fill(
 
 
 def _moments(rows: Any, members: np.ndarray, k: int) -> np.ndarray:
-    """[X Y 1]'[X Y 1] from its blocks, for sparse X, or for so many classes that Y should stay sparse."""
+    """[X Y 1]'[X Y 1] from its blocks, for sparse X, or for so many classes that Y should stay
+    sparse.
+    """
     Y = sp.csr_array(members) if members.ndim == 2 else _indicator(members, k, rows.dtype)
     labels = sp.hstack([Y, sp.csr_array(np.ones((rows.shape[0], 1), rows.dtype))], format="csr")
     gram, sums = _dense(rows.T @ rows), _dense(labels.T @ rows)
@@ -191,9 +204,13 @@ def _describe_non_finite(rows: Any, start: int) -> str:
     data = rows.toarray() if sp.issparse(rows) else rows
     bad = np.argwhere(~np.isfinite(data))
     if not len(bad):
-        return f"X: squares overflow {rows.dtype} in rows {start}..{start + rows.shape[0] - 1}; rescale X or pass float64"
+        last = start + rows.shape[0] - 1
+        return (
+            f"X: squares overflow {rows.dtype} in rows {start}..{last}; rescale X or pass float64"
+        )
     row, column = (int(i) for i in bad[0])
     return (
-        f"X: contains {'NaN' if np.isnan(data[row, column]) else 'infinity'} (first at row {start + row}, column "
+        f"X: contains {'NaN' if np.isnan(data[row, column]) else 'infinity'} (first at row "
+        f"{start + row}, column "
         f"{column}); NaN and inf are not accepted, only finite numbers"
     )

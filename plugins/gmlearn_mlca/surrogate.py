@@ -1,4 +1,6 @@
-"""The structured alternative to MLCA as an estimator: the convex surrogate of Lajugie, Bach and Arlot (ICML 2014)."""
+"""The structured alternative to MLCA as an estimator: the convex surrogate of Lajugie, Bach and
+Arlot (ICML 2014).
+"""
 
 from __future__ import annotations
 
@@ -9,82 +11,76 @@ from sklearn.utils.validation import validate_data
 
 import gmlearn as gm
 from gmlearn_mlca.baselines import MetricClusterer, psd_factor
-from gmlearn_mlca.closed_form import partition_factor
 from gmlearn_mlca.inputs import check_target, dataset_pairs
-from gmlearn_mlca.spectral import ReducedDataset, minimise_surrogate
-from gmlearn_mlca.statistics import PartitionStatistics
+from gmlearn_mlca.losses import PartitionLoss
+from gmlearn_mlca.potentials import KMeansEnergy
+from gmlearn_mlca.slaves import SpectralDecomposition
+from gmlearn_mlca.spectral import project_psd
 
 
 class SpectralMetric(MetricClusterer):
-    """min_M lam ||M||^2 + sum_i max_Chat [ ||Chat - C_i||^2 + <Chat - C_i, X_i M X_i'> ] over PSD M.
+    """min_M lam ||M||^2 + sum_i max_Chat [ ||Chat - C_i||^2 + <Chat - C_i, X_i M X_i'> ] over PSD
+    M.
 
-    Projected subgradient with the spectral oracle. Every dataset is reduced to a basis of d + k vectors once, so a round
-    costs O((d + k)^3) for each, whatever its length. Unlike MLCA it needs no link between the clusters of different datasets.
-    Each dataset is centred by itself, and all are scaled by one number so that `regularisation` and `step` have no unit.
+    ``gm.train`` by projected subgradient on models of one `KMeansEnergy`, with the loss
+    `PartitionLoss` and the spectral slave. Every dataset is reduced to a basis of d + k vectors
+    once, so a round costs O((d + k)^3) for each, whatever its length. Unlike MLCA it needs no link
+    between the clusters of different datasets. Each dataset is centred by itself, and all are
+    scaled by one number so that `regularisation` has no unit.
 
     Parameters
     ----------
-    regularisation : lam.   n_rounds, step : of `gmlearn_mlca.spectral.minimise_surrogate`.
+    regularisation : lam.   n_rounds : of the subgradient method.
     """
 
     def __init__(
-        self,
-        regularisation: float = 1e-3,
-        n_rounds: int = 300,
-        step: float = 3.0,
-        random_state: Any = None,
+        self, regularisation: float = 1e-3, n_rounds: int = 150, random_state: Any = None
     ) -> None:
         self.regularisation = regularisation
         self.n_rounds = n_rounds
-        self.step = step
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> SpectralMetric:
         """Learn from one dataset X (n, d), y (n,), or from lists of them."""
         gm.check_number("regularisation", self.regularisation, low=0.0)
         gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
-        gm.check_number("step", self.step, low=0.0, strict=True)
         datasets, classes = [], []
         for i, (Xi, yi) in enumerate(dataset_pairs(X, y)):
             Xi = validate_data(self, Xi, reset=i == 0, dtype=[np.float64, np.float32])
-            yi = check_target(yi, len(Xi))
-            classes.append(np.unique(yi))
-            if len(classes[-1]) < 2:
+            names, codes = np.unique(check_target(yi, len(Xi)), return_inverse=True)
+            if len(names) < 2:
                 raise ValueError(
-                    f"y: expected at least two classes in every dataset, got {len(classes[-1])} class"
+                    f"y: expected at least two classes in every dataset, got {len(names)} class"
                 )
-            datasets.append(
-                PartitionStatistics(Xi.shape[1], len(classes[-1])).add(Xi, yi, classes[-1])
-            )
+            datasets.append((Xi, codes))
+            classes.append(names)
         self.classes_ = np.unique(np.concatenate(classes))
         self.components_ = self._minimise(datasets).T
         return self
 
     def _learn(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        classes = np.unique(codes)
-        return self._minimise(
-            [PartitionStatistics(X.shape[1], len(classes)).add(X, codes, classes)]
-        )
+        return self._minimise([(X, codes)])
 
-    def _minimise(self, datasets: list[PartitionStatistics]) -> np.ndarray:
-        scale = np.sqrt(
-            np.mean([np.trace(s.regression(centred=True)[0]) for s in datasets])
-            / datasets[0].n_features
+    def _minimise(self, datasets: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        centred = [X - X.mean(axis=0, dtype=np.float64) for X, _ in datasets]
+        d = centred[0].shape[1]
+        scale = np.sqrt(np.mean([np.sum(X**2) for X in centred]) / d)
+        samples = []
+        for X, (_, codes) in zip(centred, datasets):
+            crf = gm.CRF(len(X), int(codes.max()) + 1)
+            crf.add(KMeansEnergy([np.arange(len(X))], X / (scale if scale > 0 else 1.0)))
+            samples.append(gm.Sample(crf, codes))
+        found = gm.train(
+            samples,
+            loss=PartitionLoss(),
+            decomposition=SpectralDecomposition(),
+            optimizer="subgradient",
+            regularizer=gm.L2(2.0 * self.regularisation),
+            constraints={"metric": gm.Projection(project_psd)},
+            weights={"metric": np.eye(d)},
+            max_iter=self.n_rounds,
+            tol=0.0,
+            show_progress=False,
         )
-        reduced = [_reduce(s, scale if scale > 0 else 1.0) for s in datasets]
-        M, self.history_ = minimise_surrogate(
-            reduced, self.regularisation, self.n_rounds, self.step
-        )
-        return psd_factor(M)
-
-
-def _reduce(statistics: PartitionStatistics, scale: float) -> ReducedDataset:
-    gram, cross = statistics.regression(centred=True)
-    factor = partition_factor(statistics.overlaps, "multivariate")
-    return ReducedDataset.from_moments(
-        gram / scale**2,
-        cross @ factor / scale,
-        factor.T @ statistics.overlaps @ factor,
-        statistics.n_samples,
-        statistics.n_classes,
-    )
+        self.history_ = np.array(found.history.evaluated())
+        return psd_factor(found.weights["metric"])

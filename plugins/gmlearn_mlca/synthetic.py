@@ -1,4 +1,6 @@
-"""The synthetic problem of the paper's section 5.1: three categories, each made of two far-apart halves."""
+"""The synthetic problem of the paper's section 5.1: three categories, each made of two far-apart
+halves.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ def two_layer_categories(
 ) -> tuple[np.ndarray, np.ndarray]:
     """X (n, 3) and y (n,): category c sits above and below one corner of a triangle.
 
-    The two halves of a category are 10 apart, neighbouring categories of one layer less than 2: Euclidean k-means
-    separates the layers. A share `noise` of every category lies in halves that belong to other categories.
+    The two halves of a category are 10 apart, neighbouring categories of one layer less than 2:
+    Euclidean k-means separates the layers. A share `noise` of every category lies in halves that
+    belong to other categories.
     """
     rng = np.random.default_rng(rng)
     y = np.repeat(np.arange(3), sizes)

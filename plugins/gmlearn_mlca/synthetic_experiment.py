@@ -1,4 +1,6 @@
-"""``gmlearn run mlca-synthetic``: tables 1-3 and figure 2 of the paper, and three small real sets beside them."""
+"""``gmlearn run mlca-synthetic``: tables 1-3 and figure 2 of the paper, and three small real
+sets beside them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ TABLES = (  # title, key, training sizes, test sizes, share of strays, what the 
 
 
 def run_synthetic(run: gm.Run) -> None:
-    """Learn on one draw, partition another, for every method; times are ratios to MLCA's in the same run."""
+    """Learn on one draw, partition another, for every method; times are ratios to MLCA's in the
+    same run.
+    """
     repeats = 2 if run.quick else 5
     for title, key, sizes, test_sizes, noise, paper in run.progress(TABLES, desc="tables"):
         X, y = two_layer_categories(sizes, noise, rng=run.seed)
@@ -78,11 +82,14 @@ def run_synthetic(run: gm.Run) -> None:
     _real_sets(run)
     if run.values["sizes_noise/KISSME/delta"] < 0.5:
         run.note(
-            "The paper does not give the coordinates of its data. On ours KISSME solves tables 2 and 3 as well, where the "
-            "paper saw it fail: unequal sizes alone do not break it. From scatter matrices it is also as fast as MLCA."
+            "The paper does not give the coordinates of its data. On ours KISSME solves tables 2 "
+            "and 3 as well, where the "
+            "paper saw it fail: unequal sizes alone do not break it. From scatter matrices it is "
+            "also as fast as MLCA."
         )
     run.note(
-        "SpectralMetric is the convex surrogate of Lajugie et al. In reduced form a round does not touch the data, so it "
+        "SpectralMetric is the convex surrogate of Lajugie et al. In reduced form a round does "
+        "not touch the data, so it "
         "costs milliseconds here where the paper quotes minutes to hours."
     )
 
@@ -101,7 +108,9 @@ def _methods(seed: int) -> dict[str, Any]:
 
 
 def _metric_learn(seed: int) -> dict[str, Any]:
-    """NCA of the package metric-learn, where it is installed and runs with the scikit-learn at hand."""
+    """NCA of the package metric-learn, where it is installed and runs with the scikit-learn at
+    hand.
+    """
     try:
         import metric_learn
     except ImportError:
@@ -109,11 +118,8 @@ def _metric_learn(seed: int) -> dict[str, Any]:
     X = np.random.default_rng(0).normal(size=(12, 3))
     try:
         metric_learn.NCA(max_iter=1).fit(X, np.repeat([0, 1, 2], 4))
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:  # older releases call what scikit-learn no longer has
+    # older releases call what scikit-learn no longer has
+    except (TypeError, ValueError, AttributeError) as error:
         warnings.warn(f"metric-learn is installed but does not run here: {error}", stacklevel=2)
         return {}
     return {"NCA (metric-learn)": metric_learn.NCA(random_state=seed)}
@@ -129,7 +135,9 @@ def _fit_seconds(method: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def _partition(method: Any, X: np.ndarray, k: int, seed: int) -> np.ndarray:
-    """The method's own partition; plain k-means without a method, and after a projection that is no clusterer."""
+    """The method's own partition; plain k-means without a method, and after a projection that is
+    no clusterer.
+    """
     if (
         method is None
         or isinstance(method, LinearDiscriminantAnalysis)
@@ -171,13 +179,17 @@ def _figure(run: gm.Run) -> None:
     run.figure(
         "mlca_synthetic.png",
         figure,
-        "Each category is two clouds far apart (a). Euclidean k-means cuts between the layers (b); under the learnt "
-        "metric the halves join (c), because the projection flattens the misleading axis (d). Strays keep their colour.",
+        "Each category is two clouds far apart (a). Euclidean k-means cuts between the layers "
+        "(b); under the learnt "
+        "metric the halves join (c), because the projection flattens the misleading axis (d). "
+        "Strays keep their colour.",
     )
 
 
 def _real_sets(run: gm.Run) -> None:
-    """Digits, wine and breast cancer in stratified halves: learn on one half, partition the other."""
+    """Digits, wine and breast cancer in stratified halves: learn on one half, partition the
+    other.
+    """
     from sklearn.datasets import load_breast_cancer, load_digits, load_wine
     from sklearn.model_selection import StratifiedKFold
 
@@ -211,5 +223,6 @@ def _real_sets(run: gm.Run) -> None:
         rows.append(row)
     run.table("Test Delta on three small sets (halves, raw features)", ["data", *methods], rows)
     run.note(
-        "LDA followed by k-means is the honest rival on small real sets; neither assign mode of MLCA is best everywhere."
+        "LDA followed by k-means is the honest rival on small real sets; neither assign mode of "
+        "MLCA is best everywhere."
     )

@@ -1,4 +1,6 @@
-"""MLCA as an answer to the training problem of a k-means energy: its weight, the metric, in closed form."""
+"""MLCA as an answer to the training problem of a k-means energy: its weight, the metric, in
+closed form.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from gmlearn_mlca.statistics import PartitionStatistics
 class ClosedForm(gm.Trainer):
     """``gm.train(samples, method="mlca")``: the metric of least worst-case risk, at once.
 
-    The model's `objective` is that of the structured surrogate at the same metric, so that both methods can be compared.
+    The model's `objective` is that of the structured surrogate at the same metric, so that both
+    methods can be compared.
     """
 
     name = "mlca"
@@ -43,21 +46,25 @@ class ClosedForm(gm.Trainer):
 
 
 def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
-    """The metric M (d, d) for samples with a `KMeansEnergy` and true labels, as a weight segment; O(n d^2 + d^3).
+    """The metric M (d, d) for samples with a `KMeansEnergy` and true labels, as a weight segment;
+    O(n d^2 + d^3).
 
-    The datasets of all samples are joined, clusters linked by their label. Among all metrics M has the least worst-case
-    risk of Delta on the joined data; its scale, which no partition depends on, is set to trace 1. Rows are taken
-    as they are: centre them beforehand if the origin has no meaning.
+    The datasets of all samples are joined, clusters linked by their label. Among all metrics M has
+    the least worst-case risk of Delta on the joined data; its scale, which no partition depends on,
+    is set to trace 1. Rows are taken as they are: centre them beforehand if the origin has no
+    meaning.
 
     Parameters
     ----------
-    samples : objects with ``crf`` (one `KMeansEnergy` block each, all with one weight segment) and ``labels`` (V,).
+    samples : objects with ``crf`` (one `KMeansEnergy` block each, all with one weight segment) and
+        ``labels`` (V,).
     """
     from gmlearn_mlca.estimator import MLCA
 
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")
-    statistics, name = None, ""
+    statistics: Any = None
+    name = ""
     for k, sample in enumerate(samples):
         blocks = [b for b in sample.crf.blocks if isinstance(b, KMeansEnergy)]
         if len(blocks) != 1:
@@ -73,7 +80,8 @@ def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
             len(classes),
         ):
             raise ValueError(
-                f"samples[{k}].crf: expected the weight segment {name!r} for {statistics.n_features} features and "
+                f"samples[{k}].crf: expected the weight segment {name!r} for "
+                f"{statistics.n_features} features and "
                 f"{statistics.n_classes} clusters as in samples[0], got {block.weight!r} for "
                 f"{block.rows.shape[1]} and {len(classes)}"
             )

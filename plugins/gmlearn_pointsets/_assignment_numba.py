@@ -8,7 +8,9 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def _augment(cost, m, start, row_dual, col_dual, owner, slack, previous, done):
-    """Grow a shortest-path tree from the unmatched row `start` to a free column, then swap along the path."""
+    """Grow a shortest-path tree from the unmatched row `start` to a free column, then swap along
+    the path.
+    """
     slack[:m] = np.inf
     done[:m] = False
     row, column = start, -1
@@ -45,9 +47,11 @@ def _augment(cost, m, start, row_dual, col_dual, owner, slack, previous, done):
 
 @numba.njit(cache=True, nogil=True)
 def assign_rows(cost, n, m, row_dual, col_dual, owner):
-    """Match all n <= m rows at least cost, O(n^2 m): owner[k] is the row of column k or -1; False if impossible.
+    """Match all n <= m rows at least cost, O(n^2 m): owner[k] is the row of column k or -1; False
+    if impossible.
 
-    At the end row_dual[j] + col_dual[k] <= cost[j, k] with equality on the match, and col_dual <= 0 is 0 on free columns.
+    At the end row_dual[j] + col_dual[k] <= cost[j, k] with equality on the match, and col_dual <= 0
+    is 0 on free columns.
     """
     slack, previous, done = np.empty(m), np.empty(m, np.int64), np.empty(m, np.bool_)
     row_dual[:n] = 0.0
@@ -71,9 +75,11 @@ def assign_batch(cost, row_dual, col_dual, owner, feasible):
 
 @numba.njit(cache=True, nogil=True)
 def exchange_distances(cost, n, row_dual, col_dual, owner, distance):
-    """distance[j, i] of a square assignment: the least extra cost if row j gives up its column and row i loses its own.
+    """distance[j, i] of a square assignment: the least extra cost if row j gives up its column and
+    row i loses its own.
 
-    Shortest paths over single exchanges; "i takes the column of j" costs the reduced cost of that entry. O(n^3).
+    Shortest paths over single exchanges; "i takes the column of j" costs the reduced cost of that
+    entry. O(n^3).
     """
     for k in range(n):
         j = owner[k]
@@ -91,8 +97,9 @@ def exchange_distances(cost, n, row_dual, col_dual, owner, distance):
 def centre_duals_batch(cost, row_dual, col_dual, owner):
     """Move the duals of square assignments (B, n, n) inside their polytope.
 
-    With p the change of the row duals, feasibility is p_i - p_j <= the cost of i taking the column of j. Every row of the
-    exchange distances solves that; their mean leaves slack wherever any solution does.
+    With p the change of the row duals, feasibility is p_i - p_j <= the cost of i taking the column
+    of j. Every row of the exchange distances solves that; their mean leaves slack wherever any
+    solution does.
     """
     n = cost.shape[1]
     distance = np.empty((n, n))
@@ -102,21 +109,3 @@ def centre_duals_batch(cost, row_dual, col_dual, owner):
             row_dual[b, i] += distance[:, i].sum() / n
         for k in range(n):
             col_dual[b, k] = cost[b, owner[b, k], k] - row_dual[b, owner[b, k]]
-
-
-@numba.njit(cache=True, nogil=True)
-def extra_costs_batch(cost, row_dual, col_dual, owner, feasible, extra):
-    """extra[b, j, k]: how much dearer the best assignment gets when row j must take column k, O(n^3) a matrix.
-
-    Matrices that are not feasible[b] are left alone.
-    """
-    n = cost.shape[1]
-    distance = np.empty((n, n))
-    for b in range(cost.shape[0]):
-        if not feasible[b]:
-            continue
-        exchange_distances(cost[b], n, row_dual[b], col_dual[b], owner[b], distance)
-        for j in range(n):
-            for k in range(n):
-                reduced = max(cost[b, j, k] - row_dual[b, j] - col_dual[b, k], 0.0)
-                extra[b, j, k] = reduced + distance[j, owner[b, k]]

@@ -1,4 +1,6 @@
-"""Compiled loops over pairs (image, centre): the soft sweep of the annealing, the hard distance, the choice of starts."""
+"""Compiled loops over pairs (image, centre): the soft sweep of the annealing, the hard distance,
+the choice of starts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from ._sinkhorn_numba import FASTMATH, FREE, softassign_pair
 
 @numba.njit(cache=True, nogil=True)
 def set_targets(n, m, outlier_cost, row_target, col_target):
-    """The compiled twin of `sinkhorn.slack_targets`; returns the numbers of rows and columns with slack."""
+    """The compiled twin of `sinkhorn.slack_targets`; returns the numbers of rows and columns
+    with slack.
+    """
     row_target[:n], col_target[:m] = 1.0, 1.0
     if outlier_cost < np.inf:
         row_target[n], col_target[m] = FREE, FREE
@@ -48,12 +52,13 @@ def soft_sweep(
     tol,
     max_iter,
 ):
-    """One step of softassign, then of the closed-form motion, for the pairs (image[p], centre[p]) at inverse temperatures beta[p].
+    """One step of softassign, then of the closed-form motion, for the pairs (image[p], centre[p])
+    at inverse temperatures beta[p].
 
-    In place: the state R (I, A, D, D), t (I, A, D), s (I, A), row_dual (I, A, J + 1), col_dual (I, A, K + 1); and the
-    answers distance and free_energy (I, A), pull (I, A, K, D) = sum_j m_jk s R'(x_j - t) and pull_weight (I, A, K) =
-    sum_j m_jk s^2, whose ratio is where the pair would put the centre's points. O(J K) a pair and Sinkhorn sweep.
-    Returns the Sinkhorn sweeps in total.
+    In place: the state R (I, A, D, D), t (I, A, D), s (I, A), row_dual (I, A, J + 1), col_dual (I,
+    A, K + 1); and the answers distance and free_energy (I, A), pull (I, A, K, D) = sum_j m_jk s
+    R'(x_j - t) and pull_weight (I, A, K) = sum_j m_jk s^2, whose ratio is where the pair would put
+    the centre's points. O(J K) a pair and Sinkhorn sweep. Returns the Sinkhorn sweeps in total.
     """
     rows, cols, D = x.shape[1] + 1, y.shape[1] + 1, x.shape[2]
     cost, plan, moved = np.empty((rows, cols)), np.empty((rows, cols)), np.empty((cols, D))
@@ -127,8 +132,8 @@ def _add_pull(plan, x, n, m, R, t, s, pull, pull_weight, back):
 def nearest_sum(x, n, y, m, R, s, outlier_cost, moved, nearest):
     """How badly a start fits (t = 0): every point of either set to its nearest.
 
-    One side alone would not do: if its points share one nearest, centred sets give the same sum for every rotation, and
-    rounding would choose among the starts.
+    One side alone would not do: if its points share one nearest, centred sets give the same sum for
+    every rotation, and rounding would choose among the starts.
     """
     D = x.shape[1]
     for k in range(m):
@@ -158,7 +163,9 @@ def nearest_sum(x, n, y, m, R, s, outlier_cost, moved, nearest):
 def rank_starts(
     x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0, outlier_cost, starts
 ):
-    """The most promising start rotations x_frame G y_frame' of every pair, best first: starts (P, B, D, D)."""
+    """The most promising start rotations x_frame G y_frame' of every pair, best first: starts
+    (P, B, D, D).
+    """
     D, n_turns, n_best = x.shape[2], turns.shape[0], starts.shape[1]
     moved, nearest = np.empty((y.shape[1], D)), np.empty(y.shape[1])
     score, candidates = np.empty(n_turns), np.empty((n_turns, D, D))
@@ -208,7 +215,9 @@ def hard_from_starts(
     distance,
     max_iter,
 ):
-    """Best hard match over the starts (P, B, D, D) of every pair; state and answers are indexed by pair p."""
+    """Best hard match over the starts (P, B, D, D) of every pair; state and answers are indexed
+    by pair p.
+    """
     D = x.shape[2]
     for p in range(len(image)):
         i, a = image[p], centre[p]

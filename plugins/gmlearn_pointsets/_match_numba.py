@@ -1,7 +1,8 @@
-"""Compiled matching of one pair of point sets: cost, closed-form motion, soft step, hard alternation.
+"""Compiled matching of one pair of point sets: cost, closed-form motion, soft step, hard
+alternation.
 
-A pair is x (J, D), y (K, D), a rotation R (D, D), a shift t (D,) and a scale s, read as x_j ~ t + s R y_k. `free` holds
-three flags: rotation, translation, scale.
+A pair is x (J, D), y (K, D), a rotation R (D, D), a shift t (D,) and a scale s, read as x_j ~ t + s
+R y_k. `free` holds three flags: rotation, translation, scale.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def best_rotation(C, R):
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def closed_form(weight, x_sum, y_sum, cross, x_square, y_square, free, R, t, s):
-    """R, t in place and the best s from sums over the match; returns s and the residual sum of squares."""
+    """R, t in place and the best s from sums over the match; returns s and the residual sum of
+    squares.
+    """
     D = x_sum.shape[0]
     if free[1]:
         for d in range(D):
@@ -108,7 +111,9 @@ def fit_soft(plan, x, n, y, m, free, R, t, s, x_sum, y_sum, row_y, cross):
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def fit_hard(partner, x, n, y, free, R, t, s, x_sum, y_sum, cross):
-    """`closed_form` for a hard match, partner[j] = k or -1; returns s and the residual, summed point by point."""
+    """`closed_form` for a hard match, partner[j] = k or -1; returns s and the residual, summed
+    point by point.
+    """
     D = x.shape[1]
     x_sum[:], y_sum[:], cross[:] = 0.0, 0.0, 0.0
     weight, x_square, y_square = 0.0, 0.0, 0.0
@@ -140,7 +145,9 @@ def fit_hard(partner, x, n, y, free, R, t, s, x_sum, y_sum, cross):
 
 @numba.njit(cache=True, nogil=True)
 def assign_points(cost, n, m, outlier_cost, gain, row_dual, col_dual, owner, partner):
-    """Best hard match of points: partner[j] = k or -1. A pair dearer than two outliers (inf: none) stays apart."""
+    """Best hard match of points: partner[j] = k or -1. A pair dearer than two outliers (inf:
+    none) stays apart.
+    """
     limited = outlier_cost < np.inf
     small, large = min(n, m), max(n, m)
     for j in range(n):
@@ -163,7 +170,9 @@ def assign_points(cost, n, m, outlier_cost, gain, row_dual, col_dual, owner, par
 
 @numba.njit(cache=True, nogil=True)
 def hard_alternation(x, n, y, m, outlier_cost, free, R, t, s, partner, max_iter):
-    """Alternate assignment and closed form until the assignment repeats; returns s and the distance."""
+    """Alternate assignment and closed form until the assignment repeats; returns s and the
+    distance.
+    """
     size, D = max(x.shape[0], y.shape[0]), x.shape[1]
     cost, gain, moved = np.empty((n, m)), np.empty((size, size)), np.empty((m, D))
     row_dual, col_dual, owner = np.empty(size), np.empty(size), np.empty(size, np.int64)

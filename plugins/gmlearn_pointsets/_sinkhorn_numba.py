@@ -1,8 +1,9 @@
 """Compiled softassign: Sinkhorn's scaling of one matrix, and of a batch.
 
-The match is kept as duals in units of cost, m_jk = exp(-beta (c_jk - f_j - g_k)), so that they stay good when beta
-is raised or the cost moves a little. Rows and columns have targets: 1 for a point, the number of points left over
-for a slack that must take exactly that many, and -1 for a slack that takes any number at a price (its dual stays 0).
+The match is kept as duals in units of cost, m_jk = exp(-beta (c_jk - f_j - g_k)), so that they stay
+good when beta is raised or the cost moves a little. Rows and columns have targets: 1 for a point,
+the number of points left over for a slack that must take exactly that many, and -1 for a slack that
+takes any number at a price (its dual stays 0).
 """
 
 from __future__ import annotations
@@ -10,20 +11,24 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-#: sums may be reordered for speed, but infinities and NaN keep their meaning: overflow is how trouble is noticed
+#: sums may be reordered for speed, but infinities and NaN keep their meaning: overflow is how
+#: trouble is noticed
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 FREE = -1.0
 #: sums outside this range mean that a scaling vector is about to over- or underflow
 SMALLEST, LARGEST = 1e-200, 1e200
 #: log-domain sweeps before the cheap scaling is tried again
 RESCUE_SWEEPS = 8
-#: smaller exponents count as no match at all: their exponentials would drift into slow denormal numbers
+#: smaller exponents count as no match at all: their exponentials would drift into slow denormal
+#: numbers
 LEAST_EXPONENT = -200.0
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def scale_rows_columns(kernel, n, m, row_target, col_target, u, v, column_sum, tol, max_iter):
-    """u_j = a_j / (K v)_j, v_k = b_k / (K' u)_k in one pass over K; returns the iterations, or -1 on overflow."""
+    """u_j = a_j / (K v)_j, v_k = b_k / (K' u)_k in one pass over K; returns the iterations, or
+    -1 on overflow.
+    """
     for iteration in range(max_iter):
         error = 0.0
         for k in range(m):
@@ -44,7 +49,8 @@ def scale_rows_columns(kernel, n, m, row_target, col_target, u, v, column_sum, t
                 if not (SMALLEST < column_sum[k] < LARGEST):
                     return -1
                 v[k] = col_target[k] / column_sum[k]
-        # the error is that of the rows before this sweep; the columns were exact then only from the second sweep on
+        # the error is that of the rows before this sweep; the columns were exact then only from the
+        # second sweep on
         if error < tol and iteration > 0:
             return iteration + 1
     return max_iter
@@ -90,7 +96,9 @@ def softassign_pair(
     tol,
     max_iter,
 ):
-    """Write the scaled match into `plan`, update the duals in place, return the sweeps used (max_iter: not converged)."""
+    """Write the scaled match into `plan`, update the duals in place, return the sweeps used
+    (max_iter: not converged).
+    """
     used, sweeps = 0, -1
     while True:
         for j in range(n):
@@ -122,7 +130,9 @@ def softassign_pair(
 def softassign_batch(
     cost, beta, row_dual, col_dual, row_target, col_target, plan, sweeps, tol, max_iter
 ):
-    """`softassign_pair` for every matrix of a batch: cost (B, n, m), row_dual (B, n), col_dual (B, m)."""
+    """`softassign_pair` for every matrix of a batch: cost (B, n, m), row_dual (B, n), col_dual
+    (B, m).
+    """
     n, m = cost.shape[1], cost.shape[2]
     u, v, column_sum = np.empty(n), np.empty(m), np.empty(m)
     for b in range(cost.shape[0]):

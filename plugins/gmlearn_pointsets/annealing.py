@@ -1,4 +1,6 @@
-"""Nested annealing: soft matches inside, soft memberships outside, both temperatures lowered together."""
+"""Nested annealing: soft matches inside, soft memberships outside, both temperatures lowered
+together.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ PRUNE = 1e-6
 
 @dataclass(frozen=True)
 class Schedule:
-    """Inverse temperatures from `start` to `end`, each `rate` times the last, in units of one over the squared radius.
+    """Inverse temperatures from `start` to `end`, each `rate` times the last, in units of one over
+    the squared radius.
 
-    At each the sweeps go on until the energy falls by less than `tol` of itself, at most `max_sweeps` times. Memberships are
-    annealed at `membership_ratio` times the inverse temperature of the matches. `sinkhorn_tol` and
-    `sinkhorn_sweeps` bound each soft match.
+    At each the sweeps go on until the energy falls by less than `tol` of itself, at most
+    `max_sweeps` times. Memberships are annealed at `membership_ratio` times the inverse temperature
+    of the matches. `sinkhorn_tol` and `sinkhorn_sweeps` bound each soft match.
     """
 
     start: float = 8.0
@@ -37,7 +40,9 @@ class Schedule:
 
 
 def memberships(free_energy: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
-    """M_ia = softmax over centres of -beta F_ia, and the total free energy -1/beta sum_i log sum_a exp(-beta F_ia)."""
+    """M_ia = softmax over centres of -beta F_ia, and the total free energy -1/beta sum_i log
+    sum_a exp(-beta F_ia).
+    """
     low = free_energy.min(1, keepdims=True)
     weights = np.exp(-beta * (free_energy - low))
     total = weights.sum(1, keepdims=True)
@@ -57,7 +62,8 @@ def anneal(state: MatchState, centres: PointSets, schedule: Schedule, on_tempera
 
     Returns
     -------
-    centres : PointSets.   member : float (I, A).   history : list of (beta, energy after each sweep, pairs swept).
+    centres : PointSets.   member : float (I, A).   history : list of (beta, energy after each
+        sweep, pairs swept).
     """
     active = np.ones((len(state.images), len(centres)), dtype=bool)
     member, history = active / len(centres), []

@@ -8,10 +8,11 @@ import numpy as np
 def digit_point_sets(
     classes=(0, 1, 2, 3, 4), per_class: int = 30, n_points: int = 20, random_state=None
 ):
-    """The first images of each class, of those with at least `n_points` inked pixels, as points spread over the ink.
+    """The first images of each class, of those with at least `n_points` inked pixels, as points
+    spread over the ink.
 
-    Each 8 x 8 image becomes `n_points` points in a unit square, placed by k-means on the pixels weighted with
-    their ink, so that every set has the same size and covers the stroke evenly.
+    Each 8 x 8 image becomes `n_points` points in a unit square, placed by k-means on the pixels
+    weighted with their ink, so that every set has the same size and covers the stroke evenly.
 
     Returns
     -------

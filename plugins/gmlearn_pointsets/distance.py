@@ -1,4 +1,6 @@
-"""The matching distance between point sets: invariant under permutation, rotation, translation, on request scale."""
+"""The matching distance between point sets: invariant under permutation, rotation, translation,
+on request scale.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,13 @@ class PointSetMatch:
 
     Attributes
     ----------
-    distance : float, or (I, A) for batches: the sum of squared residuals (and the price of outliers).
-    partner : int (J,) or (I, A, J): index of the point of Y matched to each point of X, -1 for none and for padding.
+    distance : float, or (I, A) for batches: the sum of squared residuals (and the price of
+        outliers).
+    partner : int (J,) or (I, A, J): index of the point of Y matched to each point of X, -1 for none
+        and for padding.
     rotation : float (D, D) or (I, A, D, D).   shift : (D,) or (I, A, D).   scale : float or (I, A).
-    plan : float (J, K) or (I, A, J, K), the soft match, if a positive temperature was asked for; else None.
+    plan : float (J, K) or (I, A, J, K), the soft match, if a positive temperature was asked for;
+        else None.
     """
 
     distance: Any
@@ -83,19 +88,22 @@ def point_set_distance(
     Parameters
     ----------
     X : float (J, D) for one set; (I, J, D), or a list of I arrays (J_i, D), for many.
-    Y : the same for the A sets to compare with; all I x A pairs are computed in one call. None: X with itself.
-    rotation, translation, scale : which motions are free. With `scale` the distance is in the units of X and
-        no longer symmetric.
+    Y : the same for the A sets to compare with; all I x A pairs are computed in one call. None: X
+        with itself.
+    rotation, translation, scale : which motions are free. With `scale` the distance is in the units
+        of X and no longer symmetric.
     dims : 2 or 3, checked against the data; None: whatever the data has.
-    method : "softassign" anneals a soft match from each start and finishes hard; "hard" alternates linear assignment and
-        the closed form from each start: five to ten times faster, more easily trapped when noise is high.
-    outlier_cost : price of leaving a point of either set unmatched. None: none of the smaller set may be, and the
-        surplus of the larger is left out at no cost.
-    temperature : for "softassign": stop at this temperature and return the soft match (`plan`) with its expected cost.
-    max_rotation : radians: start the search from rotations up to this angle only, for sets that are known to be
-        roughly upright (a 6 is not a 9). None: any rotation.
-    n_starts : rotations tried between the principal axes (plane: equally spaced; space: 24 or 60), ranked by the
-        sum of nearest-point distances. 1 starts from no rotation only.
+    method : "softassign" anneals a soft match from each start and finishes hard; "hard" alternates
+        linear assignment and the closed form from each start: five to ten times faster, more easily
+        trapped when noise is high.
+    outlier_cost : price of leaving a point of either set unmatched. None: none of the smaller set
+        may be, and the surplus of the larger is left out at no cost.
+    temperature : for "softassign": stop at this temperature and return the soft match (`plan`) with
+        its expected cost.
+    max_rotation : radians: start the search from rotations up to this angle only, for sets that are
+        known to be roughly upright (a 6 is not a 9). None: any rotation.
+    n_starts : rotations tried between the principal axes (plane: equally spaced; space: 24 or 60),
+        ranked by the sum of nearest-point distances. 1 starts from no rotation only.
     n_refine : how many of them are followed to the end.
 
     Returns
@@ -104,8 +112,8 @@ def point_set_distance(
 
     Notes
     -----
-    O(I A (n_starts J K + n_refine J^2 K)). The objective has local minima; the starts turn with the sets, so
-    the answer is invariant even where it is not the global minimum.
+    O(I A (n_starts J K + n_refine J^2 K)). The objective has local minima; the starts turn with the
+    sets, so the answer is invariant even where it is not the global minimum.
 
     Examples
     --------
@@ -129,9 +137,10 @@ def point_set_distance(
     if mirror:
         found = _mirror(found, x, image, centre)
     lead = () if x.single and y.single else (len(x), len(y))
-    distance, partner, R, t, s, plan = (
+    shaped: list[Any] = [
         None if part is None else part.reshape(lead + part.shape[1:]) for part in found
-    )
+    ]
+    distance, partner, R, t, s, plan = shaped
     if not lead:
         distance, s = float(distance), float(s)
     return PointSetMatch(distance, partner, R, t, s, y.points.shape[1], plan)
@@ -161,7 +170,8 @@ def match_pairs(
     n_refine: int = 4,
     temperature: float = 0.0,
 ):
-    """Distance (P,), partner (P, J), R (P, D, D), t (P, D), s (P,) and plan or None, for pairs in order of image.
+    """Distance (P,), partner (P, J), R (P, D, D), t (P, D), s (P,) and plan or None, for pairs in
+    order of image.
 
     Images are taken a block at a time, so that memory stays bounded for any number of pairs.
     """
@@ -193,13 +203,16 @@ def _match_block(x, y, image, centre, motions, method, n_starts, n_refine, tempe
                 pairs.starts[:, b], shifts[:, b], scales[:, b], _ = _anneal(
                     pairs, b, BETA_END, SWEEPS
                 )
-        distance, partner, R, t, s, plan = *hard_match(pairs, shifts, scales), None
+        distance, partner, R, t, s = hard_match(pairs, shifts, scales)
+        plan = None
     t = t + x_mean[image] - s[:, None] * np.einsum("pde,pe->pd", R, y_mean[centre])
     return distance, partner, R, t, s, plan
 
 
 def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
-    """Start rotations of every pair, the most promising `n_refine` of `n_starts`; scales from the sets' spreads."""
+    """Start rotations of every pair, the most promising `n_refine` of `n_starts`; scales from
+    the sets' spreads.
+    """
     from ._batch_numba import rank_starts
 
     image, centre = np.ascontiguousarray(image), np.ascontiguousarray(centre)
@@ -230,7 +243,9 @@ def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
 
 
 def _frames(sets: PointSets, motions: Motions) -> np.ndarray:
-    """Frames (I, D, D) between which start rotations are tried: principal axes, or none if rotation is limited."""
+    """Frames (I, D, D) between which start rotations are tried: principal axes, or none if
+    rotation is limited.
+    """
     if motions.max_rotation is None:
         return principal_frames(sets.points, sets.sizes)
     return np.broadcast_to(np.eye(sets.dims), (len(sets), sets.dims, sets.dims)).copy()
@@ -266,7 +281,9 @@ def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray):
 
 
 def _anneal(pairs: Pairs, start: int, beta_end: float, sweeps: int, radius_units: bool = True):
-    """Softassign from one start of every pair; returns rotations, shifts, scales and free energies of the pairs."""
+    """Softassign from one start of every pair; returns rotations, shifts, scales and free
+    energies of the pairs.
+    """
     state = MatchState(pairs.x, pairs.y, pairs.motions, pairs.scale)
     index = pairs.image, pairs.centre
     state.rotation[index] = pairs.starts[:, start]
@@ -287,7 +304,9 @@ def _anneal(pairs: Pairs, start: int, beta_end: float, sweeps: int, radius_units
 
 
 def _soft_match(pairs: Pairs, temperature: float):
-    """The best start's soft match at a positive temperature, with its expected cost as the distance."""
+    """The best start's soft match at a positive temperature, with its expected cost as the
+    distance.
+    """
     n, n_starts = pairs.starts.shape[:2]
     tries = [
         _anneal(pairs, b, 1.0 / temperature, 4 * SWEEPS, radius_units=False)
@@ -314,7 +333,9 @@ def _soft_match(pairs: Pairs, temperature: float):
 
 
 def _mirror(found, x: PointSets, image, centre):
-    """Fill the lower half of a symmetric batch from the upper: X ~ t + R Y reads backwards as Y ~ R'(X - t)."""
+    """Fill the lower half of a symmetric batch from the upper: X ~ t + R Y reads backwards as Y
+    ~ R'(X - t).
+    """
     distance, partner, R, t, s, _ = found
     size, points, dims = len(x), x.points.shape[1], x.dims
     full_d, full_s = np.empty((size, size)), np.ones((size, size))

@@ -21,35 +21,42 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
 
     .. math:: \min_{M, Y} \sum_{ia} M_{ia} D(X_i, Y_a), \qquad \sum_a M_{ia} = 1
 
-    with the matching distance D of `point_set_distance` (Gold, Mjolsness and Rangarajan 1993). Matches and memberships
-    are soft, with entropies at inverse temperature beta; coordinate descent and a rising beta harden both; a hard
-    alternation finishes.
+    with the matching distance D of `point_set_distance` (Gold, Mjolsness and Rangarajan 1993).
+    Matches and memberships are soft, with entropies at inverse temperature beta; coordinate descent
+    and a rising beta harden both; a hard alternation finishes.
 
     Parameters
     ----------
     n_clusters : number of clusters.
     n_init : starts; the lowest energy wins.
-    init : "k-means++" under the matching distance, or "random" points (the paper's start; often poor).
-    beta_start, beta_end, anneal_rate : the inverse temperatures, in units of one over the images' mean squared radius.
-        `beta_end` should reach about r^2 / (2 sigma^2) for noise sigma and radius r.
+    init : "k-means++" under the matching distance, or "random" points (the paper's start; often
+        poor).
+    beta_start, beta_end, anneal_rate : the inverse temperatures, in units of one over the images'
+        mean squared radius. `beta_end` should reach about r^2 / (2 sigma^2) for noise sigma and
+        radius r.
     membership_ratio : inverse temperature of the memberships over that of the matches.
     max_sweeps : sweeps at one temperature at most; fewer if the energy stands still.
-    rotation, translation, scale, max_rotation, outlier_cost, n_starts, n_refine : as in `point_set_distance`.
+    rotation, translation, scale, max_rotation, outlier_cost, n_starts, n_refine : as in
+        `point_set_distance`.
     sinkhorn_tol, sinkhorn_sweeps : how far each soft match is taken in one sweep.
     random_state : int, `numpy.random.RandomState` or None.
     show_progress : True, False, or None: only where someone can see the bar.
 
     Attributes
     ----------
-    labels_ : int (I,).   memberships_ : float (I, A), rows sum to one.   energy_ : float, sum of distances to the own centre.
-    cluster_centers_ : float (A, K, D); a list of arrays (K_a, D) if the centres have different numbers of points.
-    distances_ : float (I, A), images to centres.   aligned_ : list of arrays (J_i, D), images in their centre's frame.
-    history_ : list of (beta, energies of the sweeps, pairs swept) of the winning start.   n_features_in_ : D.
+    labels_ : int (I,).   memberships_ : float (I, A), rows sum to one.   energy_ : float, sum of
+        distances to the own centre.
+    cluster_centers_ : float (A, K, D); a list of arrays (K_a, D) if the centres have different
+        numbers of points.
+    distances_ : float (I, A), images to centres.   aligned_ : list of arrays (J_i, D), images in
+        their centre's frame.
+    history_ : list of (beta, energies of the sweeps, pairs swept) of the winning start.
+        n_features_in_ : D.
 
     Notes
     -----
-    A sweep costs O(P J K) for the P pairs not yet pruned, at first all images x centres. Sets of different sizes may be
-    mixed; a centre has as many points as the image that it started from.
+    A sweep costs O(P J K) for the P pairs not yet pruned, at first all images x centres. Sets of
+    different sizes may be mixed; a centre has as many points as the image that it started from.
 
     Examples
     --------
@@ -132,6 +139,7 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
                 found = finish(images, centres, motions, self.n_starts, self.n_refine)
                 if best is None or found.energy < best.energy:
                     best, self.history_ = found, history
+        assert best is not None  # n_init is at least 1
         self._store(images, best, unit, schedule)
         return self
 
@@ -139,7 +147,8 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         images = check_point_sets("X", X)
         if images.single:
             raise ValueError(
-                f"X: expected many point sets (I, J, D) or a list of (J, D), got one of shape {np.shape(X)}"
+                f"X: expected many point sets (I, J, D) or a list of (J, D), got one of shape "
+                f"{np.shape(X)}"
             )
         return images
 
@@ -148,7 +157,8 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         gm.check_number("n_clusters", self.n_clusters, low=1, integer=True)
         if len(images) < self.n_clusters:
             raise ValueError(
-                f"n_clusters: expected at most the number of images, {len(images)}, got {self.n_clusters}"
+                f"n_clusters: expected at most the number of images, {len(images)}, got "
+                f"{self.n_clusters}"
             )
         for name in ("n_init", "max_sweeps", "n_starts", "n_refine", "sinkhorn_sweeps"):
             gm.check_number(name, getattr(self, name), low=1, integer=True)

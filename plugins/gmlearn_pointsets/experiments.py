@@ -1,6 +1,10 @@
-"""The experiments of Gold, Mjolsness and Rangarajan (1993), and handwritten digits as point sets."""
+"""The experiments of Gold, Mjolsness and Rangarajan (1993), and handwritten digits as point
+sets.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -14,7 +18,8 @@ from .generate import centre_errors, make_point_sets
 from .plots import plot_centres
 from .rigid import planar_rotation
 
-#: the paper's two experiments: images per centre, centres, points, seeds, noise levels; and what is asked of the result
+#: the paper's two experiments: images per centre, centres, points, seeds, noise levels; and what is
+#: asked of the result
 PAPER = {
     "16 images": dict(
         n_centres=4,
@@ -40,7 +45,8 @@ LIMIT_SIGMA = 0.06
 #: images are turned within 54 degrees, so two images differ by at most that
 ARC = np.deg2rad(54.0)
 OURS = dict(max_rotation=ARC, n_starts=9)
-#: random centres, and matches that begin without rotation; the rest is as in ours, so that only the start differs
+#: random centres, and matches that begin without rotation; the rest is as in ours, so that only the
+#: start differs
 PAPERS_START = dict(init="random", n_starts=1)
 
 
@@ -50,13 +56,18 @@ def pointsets(run: gm.Run) -> None:
         _paper_experiment(run, title, **setting)
     _digits(run)
     run.note(
-        "The paper's line, k sigma / sqrt(m), forgets that a distance in the plane has two coordinates: the mean "
-        "distance that remains with all matches known is sqrt(pi/2) = 1.253 of it, shown here as the floor. "
-        "Errors a little below the floor are possible, because aligning a centre to the truth absorbs part of it."
+        "The paper's line, k sigma / sqrt(m), forgets that a distance in the plane has two "
+        "coordinates: the mean "
+        "distance that remains with all matches known is sqrt(pi/2) = 1.253 of it, shown here as "
+        "the floor. "
+        "Errors a little below the floor are possible, because aligning a centre to the truth "
+        "absorbs part of it."
     )
     run.note(
-        "From sigma = 0.1 on clusters are lost, and not for want of a better search: neighbouring points change places, "
-        "and the wrong clusters found have a lower energy than a hard alternation started from the true centres reaches."
+        "From sigma = 0.1 on clusters are lost, and not for want of a better search: neighbouring "
+        "points change places, "
+        "and the wrong clusters found have a lower energy than a hard alternation started from "
+        "the true centres reaches."
     )
 
 
@@ -69,19 +80,21 @@ def _paper_experiment(
     n_init = 2 if run.quick else 4
     if run.quick:
         seeds, sigmas = (4, sigmas[[0, 2, 4]]) if n_centres < 10 else (1, sigmas[[0, 2]])
-    rows, curves, example = [], [], None
+    rows, curves = [], []
+    example: Any = None
     for sigma in run.progress(sigmas, desc=title):
         results = []
         for seed in range(seeds):
             data = make_point_sets(
                 n_centres, images_per_centre, n_points, sigma, random_state=[run.seed, seed]
             )
-            ours = _fit(data, n_centres, run.seed + seed, n_init=n_init, **OURS)
-            papers = _fit(data, n_centres, run.seed + seed, n_init=n_init, **PAPERS_START)
-            results.append([_score(data, ours), _score(data, papers)])
+            fitted = _fit(data, n_centres, run.seed + seed, n_init=n_init, **OURS)
+            plain = _fit(data, n_centres, run.seed + seed, n_init=n_init, **PAPERS_START)
+            results.append([_score(data, fitted), _score(data, plain)])
             if example is None or (sigma <= LIMIT_SIGMA and seed == 0):
-                example = ours, sigma
-        errors = np.array([[score[0] for score in pair] for pair in results])  # (seeds, 2, centres)
+                example = fitted, sigma
+        # (seeds, 2, centres)
+        errors = np.array([[score[0] for score in pair] for pair in results])
         ari = np.array([[score[1] for score in pair] for pair in results]).mean(0)
         ours, papers = errors[:, 0].ravel(), errors[:, 1].ravel()
         rows.append(
@@ -135,12 +148,14 @@ def _paper_experiment(
     run.figure(
         f"pointsets_{slug}_error.png",
         _error_figure(title, np.array(curves)),
-        f"{title}: distance of the centres found to the true ones; bars are one standard deviation over centres",
+        f"{title}: distance of the centres found to the true ones; bars are one standard "
+        f"deviation over centres",
     )
     run.figure(
         f"pointsets_{slug}_centres.png",
         plot_centres(example[0])[0].figure,
-        f"{title}, sigma = {example[1]:.2f}: centres (rings) and their members (dots) in the centre's frame",
+        f"{title}, sigma = {example[1]:.2f}: centres (rings) and their members (dots) in the "
+        f"centre's frame",
     )
 
 
@@ -168,7 +183,8 @@ def _error_figure(title: str, curves: np.ndarray):
 def _draw_errors(title: str, curves: np.ndarray):
     sigma, line, floor, ours, ours_sd, papers, papers_sd = curves.T
     ax = gm.plot.axes(figsize=(5.4, 3.6), xlabel="noise σ", ylabel="centre error", title=title)
-    shift = 0.0015  # so that the two sets of bars do not cover each other
+    # so that the two sets of bars do not cover each other
+    shift = 0.0015
     ax.errorbar(
         sigma + shift,
         papers,
@@ -202,7 +218,9 @@ def _draw_errors(title: str, curves: np.ndarray):
 
 
 def _digits(run: gm.Run) -> None:
-    """Digits 0 to 4 as inked points, turned at random: with and without invariance, and upright for comparison."""
+    """Digits 0 to 4 as inked points, turned at random: with and without invariance, and upright
+    for comparison.
+    """
     rng = np.random.default_rng(run.seed)
     classes, per_class = (0, 1, 2, 3, 4), 6 if run.quick else 30
     upright, labels = digit_point_sets(classes, per_class, n_points=20, random_state=run.seed)
@@ -240,9 +258,8 @@ def _digits(run: gm.Run) -> None:
     )
     run.value("digits", {f"{name}: {kind}": ari for name, kind, ari, _ in rows})
     model = models["turned and shifted", "invariant"]
-    nearest = upright[
-        model.distances_.argmin(0)
-    ]  # the best member of each cluster, before it was turned
+    # the best member of each cluster, before it was turned
+    nearest = upright[model.distances_.argmin(0)]
     turns = np.array(
         [
             point_set_distance(points, centre, method="hard").rotation
@@ -252,6 +269,7 @@ def _digits(run: gm.Run) -> None:
     run.figure(
         "pointsets_digits.png",
         plot_centres(model, rotations=turns)[0].figure,
-        "Digits turned and shifted at random, clustered with the invariant distance: centres and aligned members, "
+        "Digits turned and shifted at random, clustered with the invariant distance: centres and "
+        "aligned members, "
         "each panel turned upright for the eye",
     )

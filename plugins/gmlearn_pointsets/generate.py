@@ -1,8 +1,11 @@
-"""The synthetic images of Gold, Mjolsness and Rangarajan (1993), and how their results are measured."""
+"""The synthetic images of Gold, Mjolsness and Rangarajan (1993), and how their results are
+measured.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +15,9 @@ from .rigid import planar_rotation
 
 @dataclass(frozen=True)
 class PointSetImages:
-    """images (I, J, 2), the labels (I,) and centres (A, J, 2) they were made from, and the noise sigma."""
+    """images (I, J, 2), the labels (I,) and centres (A, J, 2) they were made from, and the noise
+    sigma.
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -26,7 +31,9 @@ class PointSetImages:
 
     @property
     def floor(self) -> float:
-        """Expected error of the mean of m images with known matches, E |N(0, sigma^2 I / m)| = sqrt(pi / 2) of the line."""
+        """Expected error of the mean of m images with known matches, E |N(0, sigma^2 I / m)| =
+        sqrt(pi / 2) of the line.
+        """
         return float(np.sqrt(np.pi / 2) * self.line)
 
 
@@ -38,7 +45,9 @@ def make_point_sets(
     arc: float = 54.0,
     random_state=None,
 ) -> PointSetImages:
-    """Centres uniform in a unit square; images turned within `arc` degrees, shifted, noisy, in random point order."""
+    """Centres uniform in a unit square; images turned within `arc` degrees, shifted, noisy, in
+    random point order.
+    """
     rng = np.random.default_rng(random_state)
     centres = rng.random((n_centres, 1, 2)) + rng.uniform(-0.5, 0.5, (n_centres, n_points, 2))
     labels = np.repeat(np.arange(n_centres), images_per_centre)
@@ -57,8 +66,9 @@ def _shuffle_points(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.take_along_axis(images, order[:, :, None], axis=1)
 
 
-def centre_errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Sum of point distances |Y_k - found_k| of each true centre to the found centre paired with it, both aligned.
+def centre_errors(found: Any, truth: np.ndarray) -> np.ndarray:
+    """Sum of point distances |Y_k - found_k| of each true centre to the found centre paired with
+    it, both aligned.
 
     Centres are paired by linear assignment of the matching distance, points by the match itself.
     """

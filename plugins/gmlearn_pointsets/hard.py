@@ -1,4 +1,6 @@
-"""The hard finish: every image to its nearest centre, every centre to the mean of its aligned members."""
+"""The hard finish: every image to its nearest centre, every centre to the mean of its aligned
+members.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .state import Motions, Pairs
 
 @dataclass
 class Clustering:
-    """A hard clustering: distance (I, A), partner (I, A, J), rotation (I, A, D, D), shift (I, A, D), scale (I, A)."""
+    """A hard clustering: distance (I, A), partner (I, A, J), rotation (I, A, D, D), shift (I, A,
+    D), scale (I, A).
+    """
 
     centres: PointSets
     distance: np.ndarray
@@ -64,7 +68,9 @@ def rematch(
 def aligned(
     images: PointSets, found: Clustering, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each image's points (I, J, D) in the frame of its centre, R'(X - t) / s, and their partners (I, J)."""
+    """Each image's points (I, J, D) in the frame of its centre, R'(X - t) / s, and their
+    partners (I, J).
+    """
     index = np.arange(len(images)), labels
     moved = images.points - found.shift[index][:, None]
     return moved @ found.rotation[index] / found.scale[index][:, None, None], found.partner[index]
@@ -108,7 +114,9 @@ def finish(
     n_refine: int,
     max_iter: int = 50,
 ) -> Clustering:
-    """Alternate nearest centre and mean of aligned members until the energy stands still; it never rises."""
+    """Alternate nearest centre and mean of aligned members until the energy stands still; it
+    never rises.
+    """
     found = match_all(images, centres, motions, n_starts, n_refine)
     for _ in range(max_iter):
         if len(np.unique(found.labels)) < len(centres):

@@ -8,7 +8,8 @@ import gmlearn as gm
 
 
 def plot_centres(model, ax=None, max_columns: int = 5, rotations=None):
-    """One panel a cluster: the members' points in the frame of the centre, and the centre on top (first two coordinates).
+    """One panel a cluster: the members' points in the frame of the centre, and the centre on top
+    (first two coordinates).
 
     Parameters
     ----------

@@ -6,20 +6,6 @@ import gmlearn as gm
 
 
 @gm.hookimpl
-def gmlearn_potentials():
-    from .potentials import Assignment
-
-    return [Assignment]
-
-
-@gm.hookimpl
-def gmlearn_slave_solvers():
-    from .slaves import SoftassignSolver
-
-    return [SoftassignSolver()]
-
-
-@gm.hookimpl
 def gmlearn_experiments():
     def pointsets(run: gm.Run) -> None:
         from .experiments import pointsets as function
@@ -30,6 +16,7 @@ def gmlearn_experiments():
         gm.Experiment(
             name="pointsets",
             function=pointsets,
-            summary="Cluster point sets with a matching distance: Gold et al.'s experiments, and digits",
+            summary="Cluster point sets with a matching distance: Gold et al.'s experiments, and "
+            "digits",
         )
     ]

@@ -1,4 +1,6 @@
-"""Closed-form similarity transforms between weighted, softly matched point sets (weighted Procrustes)."""
+"""Closed-form similarity transforms between weighted, softly matched point sets (weighted
+Procrustes).
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,16 @@ def fit_rigid(X, Y, match, *, rotation: bool = True, translation: bool = True, s
     .. math:: \min_{R, t, s} \sum_{jk} m_{jk} |X_j - t - s R Y_k|^2
 
     With :math:`C = \sum_{jk} m_{jk} (X_j - \bar X)(Y_k - \bar Y)^\top` about the weighted means,
-    :math:`R = U \operatorname{diag}(1, .., \det UV^\top) V^\top` for :math:`C = U S V^\top` (in the plane the angle is
-    :math:`\operatorname{atan2}(C_{21} - C_{12}, C_{11} + C_{22})`),
-    :math:`s = \operatorname{tr}(R^\top C) / \sum m |Y - \bar Y|^2` and :math:`t = \bar X - s R \bar Y`.
+    :math:`R = U \operatorname{diag}(1, .., \det UV^\top) V^\top` for :math:`C = U S V^\top` (in the
+    plane the angle is :math:`\operatorname{atan2}(C_{21} - C_{12}, C_{11} + C_{22})`), :math:`s =
+    \operatorname{tr}(R^\top C) / \sum m |Y - \bar Y|^2` and :math:`t = \bar X - s R \bar Y`.
 
     Parameters
     ----------
-    X : float (..., J, D).   Y : float (..., K, D), D = 2 or 3.   match : float (..., J, K), non-negative.
-    rotation, translation, scale : which of them are free; the others stay at the identity, zero and one.
+    X : float (..., J, D).   Y : float (..., K, D), D = 2 or 3.   match : float (..., J, K),
+        non-negative.
+    rotation, translation, scale : which of them are free; the others stay at the identity, zero and
+        one.
 
     Returns
     -------
@@ -38,7 +42,8 @@ def fit_rigid(X, Y, match, *, rotation: bool = True, translation: bool = True, s
         )
     if match.shape[-2:] != (X.shape[-2], Y.shape[-2]):
         raise ValueError(
-            f"match: expected its last axes to be {(X.shape[-2], Y.shape[-2])}, got {match.shape[-2:]}"
+            f"match: expected its last axes to be {(X.shape[-2], Y.shape[-2])}, got "
+            f"{match.shape[-2:]}"
         )
     if not (match >= 0).all() or not (match.sum((-2, -1)) > 0).all():
         raise ValueError("match: expected non-negative weights with a positive sum in every pair")
@@ -84,7 +89,8 @@ def planar_rotation(angle) -> np.ndarray:
 def principal_frames(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Principal axes (I, D, D), columns, right-handed, of sets padded with zeros (I, J, D).
 
-    A frame turns with its set, up to the signs of its axes, which the start rotations below take up.
+    A frame turns with its set, up to the signs of its axes, which the start rotations below take
+    up.
     """
     second_moment = np.swapaxes(points, 1, 2) @ points / sizes[:, None, None]
     frames = np.linalg.eigh(second_moment)[1]
@@ -96,10 +102,11 @@ def principal_frames(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def start_rotations(dims: int, n_starts: int, max_rotation: float | None = None) -> np.ndarray:
     """Rotations (S, D, D) to try between two frames.
 
-    With no limit they form a group that holds every change of the axes' signs: in the plane `n_starts` equal turns
-    (made even), in space the 24 rotations of the cube or, from 25 on, the 60 of the icosahedron. Because the group absorbs
-    the sign ambiguity of principal axes, the set of starts turns with the points, and the distance is invariant even where
-    the search is not exhaustive. With a limit (radians): turns up to it, to be used without principal axes.
+    With no limit they form a group that holds every change of the axes' signs: in the plane
+    `n_starts` equal turns (made even), in space the 24 rotations of the cube or, from 25 on, the 60
+    of the icosahedron. Because the group absorbs the sign ambiguity of principal axes, the set of
+    starts turns with the points, and the distance is invariant even where the search is not
+    exhaustive. With a limit (radians): turns up to it, to be used without principal axes.
     """
     if dims == 2 and max_rotation is not None:
         return planar_rotation(

@@ -1,4 +1,6 @@
-"""Where the centres start: k-means++ under the matching distance, or the random points of the paper."""
+"""Where the centres start: k-means++ under the matching distance, or the random points of the
+paper.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,11 @@ class DistanceRows:
 
 
 def k_means_plus_plus(rows: DistanceRows, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices (A,) of the images to start from: each drawn with probability proportional to its distance.
+    """Indices (A,) of the images to start from: each drawn with probability proportional to its
+    distance.
 
-    Greedy as in Arthur and Vassilvitskii (2007): of 2 + log A draws the one that leaves the least total distance.
-    O(I A log A) distances.
+    Greedy as in Arthur and Vassilvitskii (2007): of 2 + log A draws the one that leaves the least
+    total distance. O(I A log A) distances.
     """
     n_images, n_trials = len(rows.images), 2 + int(np.log(n_clusters))
     chosen = [int(rng.integers(n_images))]
@@ -57,7 +60,9 @@ def k_means_plus_plus(rows: DistanceRows, n_clusters: int, rng: np.random.Genera
 
 
 def random_centres(images: PointSets, n_clusters: int, rng: np.random.Generator) -> PointSets:
-    """The paper's start: points drawn uniformly in the box of all images, as many as a typical image has."""
+    """The paper's start: points drawn uniformly in the box of all images, as many as a typical
+    image has.
+    """
     points = images.points[images.mask]
     size = int(np.median(images.sizes))
     centres = rng.uniform(points.min(0), points.max(0), size=(n_clusters, size, images.dims))

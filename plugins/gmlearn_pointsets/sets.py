@@ -14,7 +14,8 @@ import gmlearn as gm
 class PointSets:
     """I sets of up to J points in D dimensions.
 
-    points : float (I, J, D), zeros beyond each set's own size.   sizes : int (I,).   single : one bare (J, D) was given.
+    points : float (I, J, D), zeros beyond each set's own size.   sizes : int (I,).   single : one
+        bare (J, D) was given.
     """
 
     points: np.ndarray
@@ -50,7 +51,9 @@ class PointSets:
 
 
 def check_point_sets(name: str, value: Any, dims: int | None = None) -> PointSets:
-    """`value` as `PointSets`: an array (J, D) or (I, J, D), or a sequence of arrays (J_i, D); D is 2 or 3."""
+    """`value` as `PointSets`: an array (J, D) or (I, J, D), or a sequence of arrays (J_i, D); D
+    is 2 or 3.
+    """
     if isinstance(value, PointSets):
         return value
     ragged = (
@@ -69,12 +72,14 @@ def check_point_sets(name: str, value: Any, dims: int | None = None) -> PointSet
     for i, part in enumerate(sets):
         if part.shape[1] != dimension:
             raise ValueError(
-                f"{name}: all sets must have one dimension, got {dimension} in set 0 and {part.shape[1]} "
+                f"{name}: all sets must have one dimension, got {dimension} in set 0 and "
+                f"{part.shape[1]} "
                 f"in set {i}"
             )
         if len(part) < 2:
             raise ValueError(
-                f"{name}: a point set needs at least two points (one has no shape), set {i} has {len(part)}"
+                f"{name}: a point set needs at least two points (one has no shape), set {i} has "
+                f"{len(part)}"
             )
     if dimension not in (2, 3):
         raise ValueError(f"{name}: expected points in 2 or 3 dimensions, got {dimension}")

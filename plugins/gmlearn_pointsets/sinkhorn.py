@@ -1,4 +1,6 @@
-"""Softassign: the entropic relaxation of linear assignment, for a whole batch of cost matrices at once."""
+"""Softassign: the entropic relaxation of linear assignment, for a whole batch of cost matrices
+at once.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ class SoftAssignment:
 
     Attributes
     ----------
-    plan : float (..., J, K), the match; rows and columns sum to one (to at most one where slack is in use).
-    value : float (...), the free energy (temperature 0: the least cost), including the price of unmatched points.
-    row_dual, col_dual : float (..., J) and (..., K), in units of cost: plan = exp(-(cost - row - col) / temperature).
+    plan : float (..., J, K), the match; rows and columns sum to one (to at most one where slack is
+        in use).
+    value : float (...), the free energy (temperature 0: the least cost), including the price of
+        unmatched points.
+    row_dual, col_dual : float (..., J) and (..., K), in units of cost: plan = exp(-(cost - row -
+        col) / temperature).
     n_iter : int (...), Sinkhorn sweeps used.
     converged : bool (...), whether the row sums came within `tol`.
     """
@@ -33,11 +38,13 @@ class SoftAssignment:
 def slack_targets(
     n_rows: int, n_cols: int, outlier_cost: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums asked of the rows and columns of the cost with one slack row and one slack column appended.
+    """Sums asked of the rows and columns of the cost with one slack row and one slack column
+    appended.
 
-    A price for outliers makes both slacks free (-1). Without one every point of the smaller set is matched and the
-    slack of the larger takes exactly the points left over. A slack that is not needed is not part of the matrix:
-    the returned vectors have length n_rows or n_rows + 1, n_cols or n_cols + 1.
+    A price for outliers makes both slacks free (-1). Without one every point of the smaller set is
+    matched and the slack of the larger takes exactly the points left over. A slack that is not
+    needed is not part of the matrix: the returned vectors have length n_rows or n_rows + 1, n_cols
+    or n_cols + 1.
     """
     rows, cols = [1.0] * n_rows, [1.0] * n_cols
     if outlier_cost is not None:
@@ -52,7 +59,9 @@ def slack_targets(
 def _with_slack(
     cost: np.ndarray, n_rows: int, n_cols: int, outlier_cost: float | None
 ) -> np.ndarray:
-    """`cost` (B, J, K) in the corner of a (B, n_rows, n_cols) array whose slack entries cost `outlier_cost`."""
+    """`cost` (B, J, K) in the corner of a (B, n_rows, n_cols) array whose slack entries cost
+    `outlier_cost`.
+    """
     batch, rows, cols = cost.shape
     extended = np.full((batch, n_rows, n_cols), 0.0 if outlier_cost is None else outlier_cost)
     extended[:, :rows, :cols] = cost
@@ -62,12 +71,14 @@ def _with_slack(
 
 
 def hard_assignment(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Least-cost matching of all rows, or all columns if those are fewer, for a batch (B, J, K); inf forbids.
+    """Least-cost matching of all rows, or all columns if those are fewer, for a batch (B, J, K);
+    inf forbids.
 
     Returns
     -------
     column : int (B, J), the column of each row, -1 if it has none.
-    row_dual, col_dual : float (B, J), (B, K): linear-programming duals; row + col <= cost, equal on the match.
+    row_dual, col_dual : float (B, J), (B, K): linear-programming duals; row + col <= cost, equal on
+        the match.
 
     Notes
     -----
@@ -78,13 +89,16 @@ def hard_assignment(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     column, row_dual, col_dual, feasible = assign(cost)
     if not feasible.all():
         raise ValueError(
-            f"cost: matrix {int(np.argmin(feasible))} of the batch forbids (by inf) every complete matching"
+            f"cost: matrix {int(np.argmin(feasible))} of the batch forbids (by inf) every "
+            f"complete matching"
         )
     return column, row_dual, col_dual
 
 
 def assign(cost: np.ndarray):
-    """`hard_assignment` without checks, and feasible (B,): False where every complete matching is forbidden."""
+    """`hard_assignment` without checks, and feasible (B,): False where every complete matching
+    is forbidden.
+    """
     from ._assignment_numba import assign_batch
 
     batch, rows, cols = cost.shape
@@ -98,7 +112,9 @@ def assign(cost: np.ndarray):
 
 
 def _inverse(owner: np.ndarray, n: int) -> np.ndarray:
-    """From the row of each column (B, K) to the column of each of the n rows (B, n), -1 for none."""
+    """From the row of each column (B, K) to the column of each of the n rows (B, n), -1 for
+    none.
+    """
     column = np.full((len(owner), n), -1, np.int64)
     where, col = np.nonzero(owner >= 0)
     column[where, owner[where, col]] = col
@@ -106,7 +122,9 @@ def _inverse(owner: np.ndarray, n: int) -> np.ndarray:
 
 
 def _square(cost: np.ndarray, outlier_cost: float | None) -> np.ndarray:
-    """`cost` (B, J, K) with one slack row or column for every point that may go without a partner."""
+    """`cost` (B, J, K) with one slack row or column for every point that may go without a
+    partner.
+    """
     batch, rows, cols = cost.shape
     size = rows + cols if outlier_cost is not None else max(rows, cols)
     square = np.zeros((batch, size, size))
@@ -125,7 +143,8 @@ def _zero_temperature(cost: np.ndarray, outlier_cost: float | None) -> SoftAssig
     square = _square(cost, outlier_cost)
     column, row_dual, col_dual = hard_assignment(square)
     centre_duals_batch(square, row_dual, col_dual, np.argsort(column, axis=1))
-    # duals are free up to a constant: by convention that of the slack row, or else of the slack column, is zero
+    # duals are free up to a constant: by convention that of the slack row, or else of the slack
+    # column, is zero
     shift = 0.0
     if square.shape[1] > rows:
         shift = row_dual[:, rows:].mean(1, keepdims=True)
@@ -155,21 +174,23 @@ def softassign(
 ) -> SoftAssignment:
     r"""Minimise cost plus entropy over doubly stochastic matrices.
 
-    .. math:: F_T(c) = \min_m \sum_{jk} m_{jk} c_{jk} + T \sum_{jk} m_{jk} (\log m_{jk} - 1) + T \max(J, K)
+    .. math:: F_T(c) = \min_m \sum_{jk} m_{jk} c_{jk}
+        + T \sum_{jk} m_{jk} (\log m_{jk} - 1) + T \max(J, K)
               \quad\text{s.t.}\quad \sum_k m_{jk} = 1,\ \sum_j m_{jk} = 1
 
     With equal sizes :math:`\exp(-F_T / T)` is the capacity of :math:`A = \exp(-c / T)`, so that
-    :math:`F_T \le -T \log \operatorname{perm}(A) \le F_T + T \log (J^J / J!)`: a lower bound on the soft minimum over
-    permutations. At `temperature` 0 it is the linear assignment problem.
+    :math:`F_T \le -T \log \operatorname{perm}(A) \le F_T + T \log (J^J / J!)`: a lower bound on the
+    soft minimum over permutations. At `temperature` 0 it is the linear assignment problem.
 
     Parameters
     ----------
     cost : float (J, K), or (..., J, K) for a batch.
     temperature : T >= 0, in units of cost.
-    outlier_cost : price of an unmatched row or column. None: all rows and columns are matched if the sizes agree,
-        otherwise all of the smaller side, and the larger side's slack takes the rest at no cost.
-    tol, max_iter : row and column sums are right to `tol`, or `max_iter` sweeps and as many Newton steps were done
-        (``converged`` says which).
+    outlier_cost : price of an unmatched row or column. None: all rows and columns are matched if
+        the sizes agree, otherwise all of the smaller side, and the larger side's slack takes the
+        rest at no cost.
+    tol, max_iter : row and column sums are right to `tol`, or `max_iter` sweeps and as many Newton
+        steps were done (``converged`` says which).
 
     Returns
     -------
@@ -177,10 +198,11 @@ def softassign(
 
     Notes
     -----
-    Scaling vectors on exp(-(c - f - g) / T), started at linear-programming duals f, g from the middle of their
-    polytope: every entry is then at most one, a whole matching is at one and the others vanish with T, so nothing
-    overflows and few sweeps are needed when T is small. O(J^3) for the start and O(J K) a sweep.
-    Between the two regimes Sinkhorn is slow; what it has not finished is finished by Newton steps on the column duals.
+    Scaling vectors on exp(-(c - f - g) / T), started at linear-programming duals f, g from the
+    middle of their polytope: every entry is then at most one, a whole matching is at one and the
+    others vanish with T, so nothing overflows and few sweeps are needed when T is small. O(J^3) for
+    the start and O(J K) a sweep. Between the two regimes Sinkhorn is slow; what it has not finished
+    is finished by Newton steps on the column duals.
 
     Examples
     --------
@@ -191,7 +213,8 @@ def softassign(
     cost = gm.check_array("cost", cost)
     if cost.ndim < 2 or 0 in cost.shape[-2:]:
         raise ValueError(
-            f"cost: expected a matrix (J, K) or a batch (..., J, K) with J, K >= 1, got shape {cost.shape}"
+            f"cost: expected a matrix (J, K) or a batch (..., J, K) with J, K >= 1, got shape "
+            f"{cost.shape}"
         )
     temperature = float(gm.check_number("temperature", temperature, low=0.0))
     if outlier_cost is not None:
@@ -222,7 +245,9 @@ def softassign(
 
 
 def _positive_temperature(cost, limit, temperature, outlier_cost, tol, max_iter) -> SoftAssignment:
-    """Sinkhorn from the duals of the limit, then Newton; the value is the free energy at the returned plan."""
+    """Sinkhorn from the duals of the limit, then Newton; the value is the free energy at the
+    returned plan.
+    """
     from ._sinkhorn_numba import softassign_batch
 
     batch, rows, cols = cost.shape
@@ -288,8 +313,9 @@ def _row_duals(cost, col_dual, row_target, temperature) -> np.ndarray:
 def _newton_step(plan, col_dual, row_target, col_target, temperature) -> np.ndarray:
     """New column duals: a capped Newton step on the dual in which the row duals are eliminated.
 
-    Its Hessian is the Laplacian of a graph on the columns with weights sum_j m_jk m_jl / a_j. The diagonal is taken as
-    the sum of the weights, never as a difference, or it would be lost when the plan is nearly a permutation.
+    Its Hessian is the Laplacian of a graph on the columns with weights sum_j m_jk m_jl / a_j. The
+    diagonal is taken as the sum of the weights, never as a difference, or it would be lost when the
+    plan is nearly a permutation.
     """
     fixed_rows, free_row, wanted = (
         plan[:, row_target > 0],
@@ -301,17 +327,16 @@ def _newton_step(plan, col_dual, row_target, col_target, temperature) -> np.ndar
     diagonal = np.arange(len(col_target))
     weights[:, diagonal, diagonal] = 0.0
     hessian = -weights
-    # the tiny extra keeps groups of columns that nothing connects to the others from dividing by zero
+    # the tiny extra keeps groups of columns that nothing connects to the others from dividing by
+    # zero
     hessian[:, diagonal, diagonal] = (weights.sum(2) + free_row) * (1 + 1e-14) + 1e-18
     if wanted.all():
-        wanted = wanted & (
-            diagonal < len(diagonal) - 1
-        )  # duals are free up to a constant: hold the last
+        # duals are free up to a constant: hold the last
+        wanted = wanted & (diagonal < len(diagonal) - 1)
     gradient = np.where(col_target > 0, col_target, 0.0) - fixed_rows.sum(1) - free_row
     step = np.linalg.solve(hessian[:, wanted][:, :, wanted], gradient[:, wanted, None])[:, :, 0]
-    step *= np.minimum(1.0, 2.0 / np.abs(step).max(1))[
-        :, None
-    ]  # in units of T; larger steps can overshoot
+    # in units of T; larger steps can overshoot
+    step *= np.minimum(1.0, 2.0 / np.abs(step).max(1))[:, None]
     moved = col_dual.copy()
     moved[:, wanted] += temperature * step
     return moved

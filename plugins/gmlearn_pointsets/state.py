@@ -13,7 +13,8 @@ from .sets import PointSets
 
 @dataclass(frozen=True)
 class Motions:
-    """What may move: rotation (searched up to `max_rotation` radians), translation, scale; the price of an unmatched point.
+    """What may move: rotation (searched up to `max_rotation` radians), translation, scale; the
+    price of an unmatched point.
 
     An infinite `outlier_cost` means that no point of the smaller set may go unmatched.
     """
@@ -33,7 +34,9 @@ class Motions:
 def checked_motions(
     rotation, translation, scale, outlier_cost, max_rotation, unit: float = 1.0
 ) -> Motions:
-    """`Motions` from a user's arguments, for points measured in `unit`; `outlier_cost` None is infinite."""
+    """`Motions` from a user's arguments, for points measured in `unit`; `outlier_cost` None is
+    infinite.
+    """
     price = np.inf
     if outlier_cost is not None:
         price = float(gm.check_number("outlier_cost", outlier_cost, low=0.0, strict=True)) / unit**2
@@ -44,7 +47,9 @@ def checked_motions(
 
 @dataclass
 class Pairs:
-    """Pairs p = (image[p], centre[p]) with B start rotations each, starts (P, B, D, D), and scales (I, A)."""
+    """Pairs p = (image[p], centre[p]) with B start rotations each, starts (P, B, D, D), and
+    scales (I, A).
+    """
 
     x: PointSets
     y: PointSets
@@ -56,10 +61,12 @@ class Pairs:
 
 
 class MatchState:
-    """The inner variables of all pairs (image, centre), kept from sweep to sweep so that each starts warm.
+    """The inner variables of all pairs (image, centre), kept from sweep to sweep so that each
+    starts warm.
 
-    rotation (I, A, D, D), shift (I, A, D), scale (I, A) and the duals of the soft match; after a sweep also distance and
-    free_energy (I, A), pull (I, A, K, D) and pull_weight (I, A, K), from which centres are updated. Memory O(I A (J + K D)).
+    rotation (I, A, D, D), shift (I, A, D), scale (I, A) and the duals of the soft match; after a
+    sweep also distance and free_energy (I, A), pull (I, A, K, D) and pull_weight (I, A, K), from
+    which centres are updated. Memory O(I A (J + K D)).
     """
 
     def __init__(
@@ -88,7 +95,9 @@ class MatchState:
         tol: float,
         max_iter: int,
     ) -> int:
-        """One soft match and one closed-form motion for the given pairs; returns the Sinkhorn sweeps done."""
+        """One soft match and one closed-form motion for the given pairs; returns the Sinkhorn
+        sweeps done.
+        """
         from ._batch_numba import soft_sweep
 
         return soft_sweep(

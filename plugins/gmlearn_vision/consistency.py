@@ -1,4 +1,6 @@
-"""Left/right consistency: which pixels both images see, repair of those that only one sees, and the error that is reported."""
+"""Left/right consistency: which pixels both images see, repair of those that only one sees, and
+the error that is reported.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ def agrees(
 ) -> np.ndarray:
     """bool (H, W): does the match of a pixel point back to it, within `tolerance` pixels?
 
-    sign = -1 for a left map (its match lies at x - d in the right map), +1 for a right map. Unknown (NaN) never agrees.
+    sign = -1 for a left map (its match lies at x - d in the right map), +1 for a right map. Unknown
+    (NaN) never agrees.
     """
     width = disparity.shape[1]
     target = np.arange(width) + sign * np.rint(np.nan_to_num(disparity)).astype(np.int64)
@@ -25,17 +28,20 @@ def agrees(
 
 
 def non_occluded(disparity: Any, disparity_right: Any, tolerance: float = 1.0) -> np.ndarray:
-    """bool (H, W): left pixels that the right image sees too, by cross-checking the two true maps."""
+    """bool (H, W): left pixels that the right image sees too, by cross-checking the two true
+    maps.
+    """
     left = gm.check_array("disparity", disparity, ndim=2, allow_nan=True)
     right = gm.check_array("disparity_right", disparity_right, shape=left.shape, allow_nan=True)
     return agrees(left, right, -1, tolerance)
 
 
 def check_and_fill(disparity: Any, disparity_right: Any, tolerance: float = 1.0) -> np.ndarray:
-    """Replace left disparities that the right map contradicts by the smaller of the nearest consistent ones in the row.
+    """Replace left disparities that the right map contradicts by the smaller of the nearest
+    consistent ones in the row.
 
-    What only one image sees is background, so the smaller disparity is the better guess. Rows without any consistent
-    pixel are left as they are. O(H W).
+    What only one image sees is background, so the smaller disparity is the better guess. Rows
+    without any consistent pixel are left as they are. O(H W).
     """
     left = gm.check_array("disparity", disparity, ndim=2)
     right = gm.check_array("disparity_right", disparity_right, shape=left.shape)
@@ -57,7 +63,9 @@ def check_and_fill(disparity: Any, disparity_right: Any, tolerance: float = 1.0)
 def bad_pixels(
     disparity: Any, truth: Any, region: Any = None, tolerance: float = 1.0, border: int = 10
 ) -> float:
-    """Share of pixels with an error above `tolerance`, without unknown ones (NaN) and a border; `region` limits it further."""
+    """Share of pixels with an error above `tolerance`, without unknown ones (NaN) and a border;
+    `region` limits it further.
+    """
     disparity = gm.check_array("disparity", disparity, ndim=2)
     truth = gm.check_array("truth", truth, shape=disparity.shape, allow_nan=True)
     counted = ~np.isnan(truth)

@@ -1,4 +1,6 @@
-"""``gmlearn run decompositions``: the hierarchy of relaxations on frustrated grids, for MAP and for learning."""
+"""``gmlearn run decompositions``: the hierarchy of relaxations on frustrated grids, for MAP and
+for learning.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MAP_SIDE, QUICK_SIDE, LEARN_SIDE = 13, 7, 9
 
 
 def black_cells(side: int) -> list[tuple[int, int]]:
-    """Corners (y, x) of the 2 x 2 cells of one colour of the checkerboard: no two share an edge, so all their cycles are closed."""
+    """Corners (y, x) of the 2 x 2 cells of one colour of the checkerboard: no two share an edge,
+    so all their cycles are closed.
+    """
     return [(y, x) for y in range(side - 1) for x in range(side - 1) if (y + x) % 2 == 0]
 
 
@@ -25,14 +29,16 @@ def pixels(side: int, cells: list[tuple[int, int]]) -> np.ndarray:
 
 
 def cells(side: int) -> gm.Subgraphs:
-    """A slave for each black cell. (An edge lives in one slave only: of overlapping cells most would hold no whole cycle.)"""
+    """A slave for each black cell, so that every edge is in one slave."""
     return gm.Subgraphs([pixels(side, [cell]) for cell in black_cells(side)])
 
 
 def crosses(side: int) -> gm.Subgraphs:
-    """The black cells in groups of up to four around a white one, whose cycle they close too: unions of the slaves of `cells`.
+    """The black cells in groups of up to four around a white one, whose cycle they close too:
+    unions of the slaves of `cells`.
 
-    Centres are the white cells (y, x) with y even and y + x = 1 modulo 4: every black cell touches one of them.
+    Centres are the white cells (y, x) with y even and y + x = 1 modulo 4: every black cell touches
+    one of them.
     """
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for y, x in black_cells(side):
@@ -54,7 +60,9 @@ def hierarchy(side: int) -> dict[str, gm.Decomposition | str]:
 
 
 def frustrated_grid(rng: np.random.Generator, side: int) -> gm.CRF:
-    """A binary grid with couplings of both signs: no labelling satisfies all edges of most cells."""
+    """A binary grid with couplings of both signs: no labelling satisfies all edges of most
+    cells.
+    """
     edges = gm.grid_edges(side, side)
     crf = gm.CRF(side * side, 2).add_unary(rng.normal(scale=0.3, size=(side * side, 2)))
     coupling = rng.choice([-1.0, 1.0], size=len(edges))
@@ -98,7 +106,8 @@ def _bounds(run: gm.Run) -> tuple[dict, float]:
 
 
 def _grids(rng: np.random.Generator, n: int, side: int) -> list[gm.Sample]:
-    """Checkerboard-like textures: blocks whose sign is flipped along random lines, so the learnt couplings frustrate cells.
+    """Checkerboard-like textures: blocks whose sign is flipped along random lines, so the learnt
+    couplings frustrate cells.
 
     The coupling of an edge is w . z with z = (a noisy sign of agreement, 1).
     """
@@ -126,7 +135,9 @@ def _grids(rng: np.random.Generator, n: int, side: int) -> list[gm.Sample]:
 
 
 def _learn(run: gm.Run) -> dict[str, tuple[float, float]]:
-    """Training objective and test error with each decomposition; MAP by the automatic solver for all."""
+    """Training objective and test error with each decomposition; MAP by the automatic solver for
+    all.
+    """
     side, n = (QUICK_SIDE, 4) if run.quick else (LEARN_SIDE, 12)
     rng = np.random.default_rng([run.seed, 1])
     train, test = _grids(rng, n, side), _grids(rng, 2 * n, side)

@@ -1,9 +1,12 @@
-"""``gmlearn run denoise``: learnt V on generated images and on grey ones, beside hand-tuned V and classical filters."""
+"""``gmlearn run denoise``: learnt V on generated images and on grey ones, beside hand-tuned V
+and classical filters.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -18,7 +21,8 @@ from gmlearn_vision.synthetic import piecewise_constant
 Images = list[np.ndarray]
 GREY = ("cameraman", "house", "peppers", "starfish", "monarch", "airplane", "parrot", "boat")
 SIGMA = 25.0
-#: the margin of a wrong pixel, in units of the data costs; a margin of 1 smooths too much (compared on seeds 1 to 3)
+#: the margin of a wrong pixel, in units of the data costs; a margin of 1 smooths too much (compared
+#: on seeds 1 to 3)
 MARGIN = 0.1
 #: levels, shape of V, regularisation: what is tried on grey images
 DESIGNS = (
@@ -34,7 +38,8 @@ def run_denoise(run: gm.Run) -> None:
     curves = {"6 labels": _labels(run), "8 levels, sigma 40": _levels(run)}
     if run.data is None:
         run.note(
-            "The grey images are left out: pass --data with a folder denoise/ of 8-bit PNGs and bsd68_crops160.npz."
+            "The grey images are left out: pass --data with a folder denoise/ of 8-bit PNGs and "
+            "bsd68_crops160.npz."
         )
     else:
         curves["grey, sigma 25"] = _grey(run)
@@ -52,7 +57,7 @@ def _scenes(run: gm.Run, labels: int, sigma: float, n_shapes: int) -> tuple[Imag
     return clean, [c + sigma * rng.normal(size=c.shape) for c in clean], n
 
 
-def _error(found: Images, truth: Images, labels: int) -> float:
+def _error(found: Any, truth: Images, labels: int) -> float:
     """Share of wrong labels after rounding to the nearest one."""
     return float(
         np.mean([np.mean(np.clip(np.rint(f), 0, labels - 1) != t) for f, t in zip(found, truth)])
@@ -69,7 +74,9 @@ def _filters(sigma: float) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
 
 
 def _labels(run: gm.Run) -> Denoiser:
-    """Six labels, noise about as large as their distance: test error while V is learnt, for three shapes of V."""
+    """Six labels, noise about as large as their distance: test error while V is learnt, for
+    three shapes of V.
+    """
     clean, noisy, n = _scenes(run, 6, 1.02, 12)
     test, truth = noisy[n:], clean[n:]
     rows = [["nearest label", _error(test, truth, 6)]]
@@ -95,7 +102,9 @@ def _labels(run: gm.Run) -> Denoiser:
 
 
 def _levels(run: gm.Run) -> Denoiser:
-    """Eight grey levels on 0..255 at sigma 40, beside the truncated linear V that is best on the training images."""
+    """Eight grey levels on 0..255 at sigma 40, beside the truncated linear V that is best on the
+    training images.
+    """
     clean, noisy, n = _scenes(run, 8, 40.0 * 7 / 255, 6)
     test, truth = noisy[n:], clean[n:]
     denoiser = Denoiser(
@@ -134,7 +143,9 @@ def _levels(run: gm.Run) -> Denoiser:
 
 
 def _grey(run: gm.Run) -> Denoiser:
-    """Grey images under Gaussian noise: V learnt on crops of other images, MAP and posterior mean in dB."""
+    """Grey images under Gaussian noise: V learnt on crops of other images, MAP and posterior
+    mean in dB.
+    """
     rng = np.random.default_rng([run.seed, 25])
     denoiser = _chosen_denoiser(run, rng)
     names = GREY[:3] if run.quick else GREY
@@ -173,8 +184,8 @@ def _with_noise(rng: np.random.Generator, images: Images) -> Images:
 
 
 def _chosen_denoiser(run: gm.Run, rng: np.random.Generator) -> Denoiser:
-    """The best of a few designs, fitted on crops of every fourth Berkeley image and compared on other ones: the test images have
-    no say in it. A quick run takes the first design."""
+    """The best of a few designs, fitted on crops of every fourth Berkeley image and compared on
+    other ones: the test images have no say in it. A quick run takes the first design."""
     crops = np.load(run.path("denoise/bsd68_crops160.npz"))["images"].astype(float)
     side, count, passes = (32, 6, 15) if run.quick else (48, 16, 30)
     clean = [c[40 : 40 + side, 40 : 40 + side] for c in crops[:: 68 // count][:count]]
@@ -196,13 +207,19 @@ def _chosen_denoiser(run: gm.Run, rng: np.random.Generator) -> Denoiser:
         fitted.append(denoiser.fit(noisy, clean))
         if not run.quick:
             score = float(
-                np.mean([psnr(denoiser.predict(z), x) for z, x in zip(noisy_held_out, held_out)])
+                np.mean(
+                    [
+                        psnr(np.asarray(denoiser.predict(z)), x)
+                        for z, x in zip(noisy_held_out, held_out)
+                    ]
+                )
             )
             rows.append([levels, shape, regularization, score])
     if run.quick:
         return fitted[0]
     run.table(
-        f"Designs compared on {len(held_out)} images that are used for nothing else: PSNR of the posterior mean in dB",
+        f"Designs compared on {len(held_out)} images that are used for nothing else: PSNR of the "
+        f"posterior mean in dB",
         ["levels", "shape of V", "regularisation", "PSNR"],
         rows,
     )

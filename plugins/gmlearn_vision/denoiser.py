@@ -19,21 +19,27 @@ POTENTIAL = "V"
 
 
 class Denoiser(BaseEstimator):
-    r"""Denoising by the energy :math:`\sum_p u(x_p, z_p) + \sum_{pq} V(|x_p - x_q|)`, with V learnt from pairs of images.
+    r"""Denoising by the energy :math:`\sum_p u(x_p, z_p) + \sum_{pq} V(|x_p - x_q|)`, with V learnt
+    from pairs of images.
 
     Parameters
     ----------
-    levels : int L, levels evenly spaced over the range of the clean images; or float (L,), the levels themselves, evenly
-        spaced. Labels are positions in this list.
-    data : "absolute": u = |x - z| in units of the spacing of the levels; "quadratic": :math:`(x - z)^2 / 2\sigma^2`, with sigma
-        measured on the training pairs. Missing pixels (a mask, or NaN) cost nothing.
-    shape : "free", "monotone" or "concave"; `truncation` : int, V is constant beyond so many levels. See `DifferenceShape`.
+    levels : int L, levels evenly spaced over the range of the clean images; or float (L,), the
+        levels themselves, evenly spaced. Labels are positions in this list.
+    data : "absolute": u = |x - z| in units of the spacing of the levels; "quadratic": :math:`(x -
+        z)^2 / 2\sigma^2`, with sigma measured on the training pairs. Missing pixels (a mask, or
+        NaN) cost nothing.
+    shape : "free", "monotone" or "concave"; `truncation` : int, V is constant beyond so many
+        levels. See `DifferenceShape`.
     connectivity : 4 or 8; V is divided by the length of diagonal edges.
-    output : "map", a labelling of least energy; "mean" (quadratic data only), the posterior mean, not confined to the
-        levels. The margin says nothing about the spread of the posterior, and images differ in texture: a factor of V is
-        chosen for each image, without its truth, by Stein's estimate of the squared error, see `posterior_mean`.
-    loss : name or `gmlearn.Loss` of the margin; for many levels `gmlearn.LabelDistance` forgives near misses. The data costs are
-        fixed, so the scale of the loss matters: ``gmlearn.Hamming(0.1)`` smooths less than ``"hamming"`` (scale 1).
+    output : "map", a labelling of least energy; "mean" (quadratic data only), the posterior mean,
+        not confined to the levels. The margin says nothing about the spread of the posterior, and
+        images differ in texture: a factor of V is
+        chosen for each image, without its truth, by Stein's estimate of the squared error, see
+        `posterior_mean`.
+    loss : name or `gmlearn.Loss` of the margin; for many levels `gmlearn.LabelDistance` forgives
+        near misses. The data costs are fixed, so the scale of the loss matters:
+        ``gmlearn.Hamming(0.1)`` smooths less than ``"hamming"`` (scale 1).
     regularization : mu of mu/2 |V|^2, against the loss for each pixel.
     max_iter : passes over the images in training.
     solver, solver_iter : MAP solver and its rounds.
@@ -104,7 +110,8 @@ class Denoiser(BaseEstimator):
         masks = self._masks(noisy, masks)
         if [z.shape for z in noisy] != [x.shape for x in clean]:
             raise ValueError(
-                f"clean: expected images of the shapes {[z.shape for z in noisy]}, got {[x.shape for x in clean]}"
+                f"clean: expected images of the shapes {[z.shape for z in noisy]}, got "
+                f"{[x.shape for x in clean]}"
             )
         self._check_parameters()
         self.levels_ = self._levels(clean)
@@ -154,7 +161,8 @@ class Denoiser(BaseEstimator):
             low, high = min(x.min() for x in clean), max(x.max() for x in clean)
             if low == high:
                 raise ValueError(
-                    f"levels: the clean images have the single value {low:g}; give the levels themselves"
+                    f"levels: the clean images have the single value {low:g}; give the levels "
+                    f"themselves"
                 )
             levels = np.linspace(low, high, n)
         else:
@@ -162,7 +170,8 @@ class Denoiser(BaseEstimator):
             steps = np.diff(levels)
             if len(levels) < 2 or (steps <= 0).any() or not np.allclose(steps, steps[0]):
                 raise ValueError(
-                    f"levels: expected at least two increasing, evenly spaced numbers, got {levels.tolist()}"
+                    f"levels: expected at least two increasing, evenly spaced numbers, got "
+                    f"{levels.tolist()}"
                 )
         self.spacing_ = float(levels[1] - levels[0])
         return levels
@@ -180,7 +189,8 @@ class Denoiser(BaseEstimator):
         masks = [masks] if np.ndim(masks[0]) == 1 else list(masks)
         if [np.shape(m) for m in masks] != [z.shape for z in noisy]:
             raise ValueError(
-                f"masks: expected the shapes {[z.shape for z in noisy]}, got {[np.shape(m) for m in masks]}"
+                f"masks: expected the shapes {[z.shape for z in noisy]}, got "
+                f"{[np.shape(m) for m in masks]}"
             )
         return [s & np.asarray(m, bool) for s, m in zip(seen, masks)]
 

@@ -1,4 +1,6 @@
-"""Grid models: one variable for each pixel, numbered row by row, edges to 4 or 8 neighbours, contrast in bins."""
+"""Grid models: one variable for each pixel, numbered row by row, edges to 4 or 8 neighbours,
+contrast in bins.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def grid_crf(costs: Any, connectivity: int = 4) -> tuple[gm.CRF, np.ndarray]:
 
     Returns
     -------
-    crf : `gmlearn.CRF` with H * W variables and no cliques yet.   edges : int (M, 2), across, down, then the diagonals.
+    crf : `gmlearn.CRF` with H * W variables and no cliques yet.   edges : int (M, 2), across, down,
+        then the diagonals.
 
     Examples
     --------
@@ -35,7 +38,9 @@ def grid_crf(costs: Any, connectivity: int = 4) -> tuple[gm.CRF, np.ndarray]:
 
 
 def edge_lengths(edges: np.ndarray, width: int) -> np.ndarray:
-    """float (M,): 1 for the edges across and down, sqrt(2) for diagonals of a grid of the given width."""
+    """float (M,): 1 for the edges across and down, sqrt(2) for diagonals of a grid of the given
+    width.
+    """
     step = np.abs(edges[:, 1] - edges[:, 0])
     return np.where((step == 1) | (step == width), 1.0, np.sqrt(2.0))
 
@@ -51,7 +56,8 @@ def edge_gradients(image: Any, edges: np.ndarray) -> np.ndarray:
 def contrast_bins(values: Any, thresholds: Any) -> np.ndarray:
     """Which of the B = len(thresholds) + 1 bins each value falls in, as indicators (M, B).
 
-    They are the features of a modulated Potts term: :math:`f(v) = w \\cdot bins(v)` is a learnt step function.
+    They are the features of a modulated Potts term: :math:`f(v) = w \\cdot bins(v)` is a learnt
+    step function.
 
     Examples
     --------

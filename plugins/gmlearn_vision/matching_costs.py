@@ -1,4 +1,6 @@
-"""What it costs to give a left pixel a disparity: truncated absolute differences, plain or after Birchfield and Tomasi."""
+"""What it costs to give a left pixel a disparity: truncated absolute differences, plain or after
+Birchfield and Tomasi.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def _pair(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
 def absolute_differences(
     left: Any, right: Any, disparities: int, truncation: float = np.inf
 ) -> np.ndarray:
-    """min(|I_left(p) - I_right(p - d)|, truncation) for d = 0..disparities-1, mean over channels, (H, W, disparities).
+    """min(|I_left(p) - I_right(p - d)|, truncation) for d = 0..disparities-1, mean over channels,
+    (H, W, disparities).
 
     Pixels that would match outside the right image are compared with its border.
     """
@@ -41,11 +44,13 @@ def absolute_differences(
 def birchfield_tomasi(
     left: Any, right: Any, disparities: int, truncation: float = np.inf
 ) -> np.ndarray:
-    """The same, insensitive to sampling: the smallest difference between a pixel and the other's half-pixel neighbourhood.
+    """The same, insensitive to sampling: the smallest difference between a pixel and the other's
+    half-pixel neighbourhood.
 
     References
     ----------
-    S. Birchfield, C. Tomasi. A pixel dissimilarity measure that is insensitive to image sampling. PAMI 1998.
+    S. Birchfield, C. Tomasi. A pixel dissimilarity measure that is insensitive to image sampling.
+    PAMI 1998.
     """
     left, right = _pair(left, right)
     left_low, left_high = _half_pixel_range(left)

@@ -1,4 +1,6 @@
-"""Loaders for Middlebury-style stereo folders: left.png, right.png, disparity.png and, where given, disparity_right.png."""
+"""Loaders for Middlebury-style stereo folders: left.png, right.png, disparity.png and, where
+given, disparity_right.png.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ SCALES = {
 
 @dataclass(frozen=True)
 class StereoPair:
-    """left, right : float (H, W, C) in 0..255.   disparity, disparity_right : float (H, W) in pixels,
-    NaN where unknown, or None."""
+    """left, right : float (H, W, C) in 0..255.   disparity, disparity_right : float (H, W) in
+    pixels, NaN where unknown, or None."""
 
     name: str
     left: np.ndarray
@@ -51,7 +53,8 @@ def load_middlebury(folder: Any, scale: float | None = None) -> StereoPair:
     Parameters
     ----------
     folder : holds left.png, right.png and perhaps disparity.png, disparity_right.png (0 = unknown).
-    scale : grey levels per pixel of disparity; None: by the folder's name, for the scenes in `SCALES`.
+    scale : grey levels per pixel of disparity; None: by the folder's name, for the scenes in
+        `SCALES`.
     """
     folder = Path(folder)
     missing = [n for n in ("left.png", "right.png") if not (folder / n).exists()]
@@ -60,7 +63,8 @@ def load_middlebury(folder: Any, scale: float | None = None) -> StereoPair:
     if scale is None:
         if folder.name not in SCALES:
             raise ValueError(
-                f"scale: not known for {folder.name!r} (known: {', '.join(SCALES)}); give the grey levels per pixel"
+                f"scale: not known for {folder.name!r} (known: {', '.join(SCALES)}); give the "
+                f"grey levels per pixel"
             )
         scale = SCALES[folder.name]
     gm.check_number("scale", scale, low=0, strict=True)

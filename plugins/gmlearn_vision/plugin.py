@@ -5,8 +5,10 @@ from __future__ import annotations
 import gmlearn as gm
 
 STEREO = (
-    "Expected stereo/<scene>/ with left.png, right.png, disparity.png and disparity_right.png for venus, sawtooth, "
-    "poster, bull, tsukuba and teddy: the Middlebury stereo pairs of Scharstein and Szeliski (IJCV 2002, CVPR 2003)."
+    "Expected stereo/<scene>/ with left.png, right.png, disparity.png and disparity_right.png for "
+    "venus, sawtooth, "
+    "poster, bull, tsukuba and teddy: the Middlebury stereo pairs of Scharstein and Szeliski "
+    "(IJCV 2002, CVPR 2003)."
 )
 
 

@@ -1,8 +1,11 @@
-"""``gmlearn run pn-potts``: Pn-Potts costs beta_l = w_l . z_l learnt on 100 grids with all 3x3 cliques."""
+"""``gmlearn run pn-potts``: Pn-Potts costs beta_l = w_l . z_l learnt on 100 grids with all 3x3
+cliques.
+"""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -14,15 +17,18 @@ from gmlearn_vision.synthetic import patch_samples
 LABELS = 5
 #: beta_max; the learnt beta_l are relative to it
 BETA_MAX = 0.0
-#: optimisers and their settings; the steps are those with the lowest training objective on another draw (seed 5)
-OPTIMISERS: dict[str, dict[str, float]] = {
+#: optimisers and their settings; the steps are those with the lowest training objective on another
+#: draw (seed 5)
+OPTIMISERS: dict[str, dict[str, Any]] = {
     "bcfw": {},
     "stochastic": {"step": 2.0, "lambda_step": 0.4},
 }
 
 
 def patch_crf(sample: dict) -> gm.CRF:
-    """The model of one sample: fixed noisy unary costs, and cliques with the learnt segment "patch" (L, F)."""
+    """The model of one sample: fixed noisy unary costs, and cliques with the learnt segment
+    "patch" (L, F).
+    """
     crf = gm.CRF(len(sample["truth"]), LABELS).add_unary(sample["unary"])
     crf.add(
         "pn_potts",
@@ -63,9 +69,8 @@ def run_pn_potts(run: gm.Run) -> None:
         models[optimizer], trace = _train(run, samples, test, optimizer)
         traces[optimizer] = [(0, float("nan"), start, 0.0), *trace]
         passes, objective, error, seconds = trace[-1]
-        each = (seconds - trace[0][3]) / (
-            passes - trace[0][0]
-        )  # the first pass waits for slaves to be built
+        # the first pass waits for slaves to be built
+        each = (seconds - trace[0][3]) / (passes - trace[0][0])
         run.value(
             optimizer,
             {
@@ -86,7 +91,9 @@ def run_pn_potts(run: gm.Run) -> None:
 def _train(
     run: gm.Run, samples: list[gm.Sample], test: tuple, optimizer: str
 ) -> tuple[gm.TrainedModel, list[tuple]]:
-    """The model, and rows (passes, objective, test error, CPU seconds without the time for testing)."""
+    """The model, and rows (passes, objective, test error, CPU seconds without the time for
+    testing).
+    """
     trace: list[tuple] = []
     clock = {"start": time.process_time(), "left out": 0.0}
     last, watched = (11, (1, 3, 6, 11)) if run.quick else (31, (1, 2, 3, 6, 11, 16, 21, 26, 31))
@@ -95,7 +102,9 @@ def _train(
         begin = time.process_time()
         if passes in watched:
             spent = begin - clock["start"] - clock["left out"]
-            trace.append((passes, history.objective[-1], test_error(*test, weights), spent))
+            trace.append(
+                (passes, history.objective[-1], test_error(test[0], test[1], weights), spent)
+            )
         clock["left out"] += time.process_time() - begin
 
     model = gm.train(

@@ -1,7 +1,8 @@
 r"""Posterior marginals of a grid by sum-product message passing.
 
-With one table V for all edges a message is a matrix product, :math:`m \propto h\,K` with :math:`K = e^{-V/T}`, so a whole
-column of pixels sends at once: a sweep over an H x W grid is W products of (H, L) by (L, L).
+With one table V for all edges a message is a matrix product, :math:`m \propto h\,K` with :math:`K =
+e^{-V/T}`, so a whole column of pixels sends at once: a sweep over an H x W grid is W products of
+(H, L) by (L, L).
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ STRENGTHS, TRIALS = (0.5, 16.0), 9
 def posterior_marginals(
     costs: Any, potential: Any, temperature: float = 1.0, max_iter: int = 20, tol: float = 1e-3
 ) -> np.ndarray:
-    r"""Label marginals (H, W, L) of :math:`p(x) \propto \exp(-E(x)/T)` on a 4-connected grid, by loopy belief propagation.
+    r"""Label marginals (H, W, L) of :math:`p(x) \propto \exp(-E(x)/T)` on a 4-connected grid, by
+    loopy belief propagation.
 
     Exact on a single row or column; elsewhere the fixed point of the Bethe approximation.
 
     Parameters
     ----------
     costs : float (H, W, L), the pixels' costs; inf forbids a label.
-    potential : float (L,), V(|a - b|), or (L, L), a table indexed by the upper (left) and lower (right) label.
+    potential : float (L,), V(|a - b|), or (L, L), a table indexed by the upper (left) and lower
+        (right) label.
     temperature : T > 0.
     max_iter, tol : rounds of four sweeps; the change of the marginals below which they end.
 
@@ -51,16 +54,20 @@ def posterior_marginals(
         raise ValueError("costs: every pixel needs a label of finite cost")
     local = np.exp(-(costs - low) / temperature)
     kernel = np.exp(-(potential - potential.min()) / temperature)
-    across = np.full(
-        (2, *costs.swapaxes(0, 1).shape), 1.0 / labels
-    )  # from the left and the right, (W, H, L)
+    # from the left and the right, (W, H, L)
+    across = np.full((2, *costs.swapaxes(0, 1).shape), 1.0 / labels)
     down = np.full((2, *costs.shape), 1.0 / labels)  # from above and below, (H, W, L)
     old = np.full(costs.shape, np.inf)
     for _ in range(max_iter):
         # a whole column sends at once: turned, so that it lies together in memory
-        _sweep(np.ascontiguousarray((local * down[0] * down[1]).swapaxes(0, 1)), *across, kernel)
+        _sweep(
+            np.ascontiguousarray((local * down[0] * down[1]).swapaxes(0, 1)),
+            across[0],
+            across[1],
+            kernel,
+        )
         seen = local * np.ascontiguousarray((across[0] * across[1]).swapaxes(0, 1))
-        _sweep(seen, *down, kernel)
+        _sweep(seen, down[0], down[1], kernel)
         belief = seen * down[0] * down[1]
         belief /= belief.sum(axis=2, keepdims=True)
         if np.abs(belief - old).max() < tol:
@@ -72,7 +79,9 @@ def posterior_marginals(
 def _sweep(
     local: np.ndarray, forward: np.ndarray, backward: np.ndarray, kernel: np.ndarray
 ) -> None:
-    """Messages along the first axis, all lines at once, there and back; (N, lines, L) each, the messages written in place."""
+    """Messages along the first axis, all lines at once, there and back; (N, lines, L) each, the
+    messages written in place.
+    """
     n = len(local)
     for t in range(1, n):
         sent = (local[t - 1] * forward[t - 1]) @ kernel
@@ -91,17 +100,20 @@ def posterior_mean(
 ) -> np.ndarray:
     r"""The posterior mean (H, W) with the factor of V that has the least estimated squared error.
 
-    Under Gaussian noise the derivative of the posterior mean is the posterior variance over sigma^2, so Stein's unbiased
-    estimate of the squared error is, up to a constant, :math:`\sum_p (z_p - m_p)^2 + 2 \mathrm{var}_p`: no truth is needed.
+    Under Gaussian noise the derivative of the posterior mean is the posterior variance over
+    sigma^2, so Stein's unbiased estimate of the squared error is, up to a constant, :math:`\sum_p
+    (z_p - m_p)^2 + 2 \mathrm{var}_p`: no truth is needed.
 
     Parameters
     ----------
-    noisy, mask : (H, W), the image and where it was observed.   costs : (H, W, L), its quadratic costs, with the true sigma.
+    noisy, mask : (H, W), the image and where it was observed.   costs : (H, W, L), its quadratic
+        costs, with the true sigma.
     potential : (L,), V.   levels : (L,), the grey values of the labels.
 
     References
     ----------
-    C. Stein. Estimation of the mean of a multivariate normal distribution. Annals of Statistics 1981.
+    C. Stein. Estimation of the mean of a multivariate normal distribution. Annals of Statistics
+    1981.
     """
     best = (np.inf, np.full(noisy.shape, levels.mean()))
 

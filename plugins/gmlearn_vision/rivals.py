@@ -1,4 +1,6 @@
-"""Classical denoisers to compare with, in a few lines each: median, total variation, non-local means."""
+"""Classical denoisers to compare with, in a few lines each: median, total variation, non-local
+means.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ def median_filter(image: np.ndarray, size: int = 3) -> np.ndarray:
 
 
 def total_variation(image: np.ndarray, weight: float, max_iter: int = 100) -> np.ndarray:
-    r"""argmin_u |u - z|^2 / 2 + weight TV(u), isotropic, by Chambolle's dual projection (2004). O(H W) in each iteration."""
+    r"""argmin_u |u - z|^2 / 2 + weight TV(u), isotropic, by Chambolle's dual projection (2004).
+
+    O(H W) in each iteration.
+    """
     p = np.zeros((2, *image.shape))
     for _ in range(max_iter):
         slope = _gradient(_divergence(p) - image / weight)

@@ -1,4 +1,6 @@
-"""Convex sets for a learnt V(|a - b|): V(0) = 0, monotone or concave, constant beyond a truncation."""
+"""Convex sets for a learnt V(|a - b|): V(0) = 0, monotone or concave, constant beyond a
+truncation.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,20 @@ SHAPES = ("free", "monotone", "concave")
 
 
 class DifferenceShape(gm.ConvexSet):
-    r"""All V (L,) with V(0) = 0 and a given shape; a shift of V changes no labelling, so nothing is lost by V(0) = 0.
+    r"""All V (L,) with V(0) = 0 and a given shape; a shift of V changes no labelling, so nothing is
+    lost by V(0) = 0.
 
     Parameters
     ----------
-    shape : "free"; "monotone": 0 <= V(1) <= V(2) <= ...; "concave": monotone with falling increments.
+    shape : "free"; "monotone": 0 <= V(1) <= V(2) <= ...; "concave": monotone with falling
+        increments.
     truncation : int T, V(d) = V(T) for all d >= T; None for none.
 
     Notes
     -----
-    The projections are exact. Monotone: isotonic regression, the truncated tail as one weighted point. Concave: every
-    such V is :math:`\sum_k c_k \min(d, k)` with :math:`c_k \ge 0` and k <= T, so the nearest one is a non-negative least
-    squares problem with at most L - 1 unknowns.
+    The projections are exact. Monotone: isotonic regression, the truncated tail as one weighted
+    point. Concave: every such V is :math:`\sum_k c_k \min(d, k)` with :math:`c_k \ge 0` and k <= T,
+    so the nearest one is a non-negative least squares problem with at most L - 1 unknowns.
 
     Examples
     --------

@@ -16,7 +16,8 @@ from gmlearn_vision.matching_costs import absolute_differences, birchfield_tomas
 
 
 class ToleranceLoss(gm.Loss):
-    r"""Delta = number of known pixels with :math:`|x_p - d_p| > tolerance`; unknown ones (NaN) cost nothing.
+    r"""Delta = number of known pixels with :math:`|x_p - d_p| > tolerance`; unknown ones (NaN) cost
+    nothing.
 
     Parameters
     ----------
@@ -30,7 +31,10 @@ class ToleranceLoss(gm.Loss):
         self.tolerance = gm.check_number("tolerance", tolerance, low=0)
 
     def wrong(self, labels: int) -> np.ndarray:
-        """bool (V, labels): labels that count as an error. Where no label is near enough, the nearest one is right."""
+        """bool (V, labels): labels that count as an error.
+
+        Where no label is near enough, the nearest one is right.
+        """
         with np.errstate(invalid="ignore"):
             distance = np.abs(np.arange(labels) - self.disparity[:, None])
             nearest = np.nanmin(
@@ -46,12 +50,14 @@ class ToleranceLoss(gm.Loss):
 
 
 class StereoMatcher(BaseEstimator):
-    r"""Disparities by the energy :math:`\sum_p a\,C_p(x_p) + \sum_{pq} f(|\nabla I|)\,[x_p \ne x_q]`, with a and f learnt.
+    r"""Disparities by the energy :math:`\sum_p a\,C_p(x_p) + \sum_{pq} f(|\nabla I|)\,[x_p \ne
+    x_q]`, with a and f learnt.
 
-    C are truncated matching costs in units of the truncation; f is a step function of the contrast of the edge, one
-    weight >= 0 for each bin. Trained by maximum margin with the loss [error > tolerance]. What a pair should come out as
-    is not one labelling but any within the tolerance of the truth: the cheapest of those is the target, found again
-    as the weights improve (a latent completion), and unknown pixels are free.
+    C are truncated matching costs in units of the truncation; f is a step function of the contrast
+    of the edge, one weight >= 0 for each bin. Trained by maximum margin with the loss [error >
+    tolerance]. What a pair should come out as is not one labelling but any within the tolerance of
+    the truth: the cheapest of those is the target, found again as the weights improve (a latent
+    completion), and unknown pixels are free.
 
     Parameters
     ----------
@@ -61,7 +67,8 @@ class StereoMatcher(BaseEstimator):
     tolerance : of the loss, in pixels.
     connectivity : 4 or 8; f is divided by the length of diagonal edges.
     regularization : mu of mu/2 |w|^2, against the loss for each pixel.
-    initial : (data weight, weight of all bins) at the start.   step : how far a weight may move in the first pass.
+    initial : (data weight, weight of all bins) at the start.   step : how far a weight may move in
+        the first pass.
     max_iter, completion_every : passes; how many between two completions.
     solver, solver_iter : MAP solver and its rounds.
     n_jobs, random_state : threads over pairs; seed of the training.
@@ -114,14 +121,16 @@ class StereoMatcher(BaseEstimator):
         Parameters
         ----------
         pairs : list of (left, right), images (H, W) or (H, W, C).
-        disparities : list of float (H, W), true disparities of the left pixels in pixels, NaN where unknown.
+        disparities : list of float (H, W), true disparities of the left pixels in pixels, NaN where
+            unknown.
         callbacks : for `gmlearn.train`, called with (passes, weights, history).
         """
         self._check_parameters()
         pairs, truths = list(pairs), list(disparities)
         if not pairs or len(pairs) != len(truths):
             raise ValueError(
-                f"disparities: expected one map for each of the {len(pairs)} pairs (at least one), got {len(truths)}"
+                f"disparities: expected one map for each of the {len(pairs)} pairs (at least "
+                f"one), got {len(truths)}"
             )
         n_known = sum(int(np.isfinite(t).sum()) for t in truths)
         if n_known == 0:
@@ -145,7 +154,9 @@ class StereoMatcher(BaseEstimator):
         return self.set_weights(self.model_.weights)
 
     def set_weights(self, weights: Any) -> StereoMatcher:
-        """Use the given weights, "data" (1,) and "contrast" (B,), for example those that a callback saw."""
+        """Use the given weights, "data" (1,) and "contrast" (B,), for example those that a
+        callback saw.
+        """
         self._check_parameters()
         self.data_weight_ = float(gm.check_array("weights['data']", weights["data"], shape=(1,))[0])
         bins = (len(self.thresholds) + 1,)
@@ -211,7 +222,8 @@ class StereoMatcher(BaseEstimator):
     def predict(self, left: Any, right: Any, check: bool = False) -> np.ndarray:
         """Disparities (H, W) of the left pixels, in whole pixels.
 
-        With `check`, the right map is computed as well, and pixels that it contradicts are filled from their row.
+        With `check`, the right map is computed as well, and pixels that it contradicts are filled
+        from their row.
         """
         check_is_fitted(self, "contrast_weights_")
         found = self._disparity(left, right)

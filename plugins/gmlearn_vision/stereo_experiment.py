@@ -1,4 +1,6 @@
-"""``gmlearn run stereo``: f(|gradient|) learnt on venus, tested on other scenes beside the best constant Potts weight."""
+"""``gmlearn run stereo``: f(|gradient|) learnt on venus, tested on other scenes beside the best
+constant Potts weight.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def _load(run: gm.Run, name: str) -> StereoPair:
 
 
 def _errors(found: np.ndarray, pair: StereoPair) -> tuple[float, float]:
-    """Share of pixels that are wrong by more than 1: of all known ones, of the non-occluded ones (NaN if not known which)."""
+    """Share of pixels that are wrong by more than 1: of all known ones, of the non-occluded ones
+    (NaN if not known which).
+    """
     if pair.disparity_right is None:
         return bad_pixels(found, pair.disparity), float("nan")
     return bad_pixels(found, pair.disparity), bad_pixels(
@@ -93,7 +97,9 @@ def _train(
 
 
 def _best_constant(run: gm.Run, pair: StereoPair, settings: dict) -> StereoMatcher:
-    """The same model with one Potts weight for all edges: the best of a few on the training scene."""
+    """The same model with one Potts weight for all edges: the best of a few on the training
+    scene.
+    """
     matcher = StereoMatcher(**settings, thresholds=())
     scores = {}
     for weight in run.progress(CONSTANTS[2:] if run.quick else CONSTANTS, desc="constant weights"):
@@ -147,15 +153,18 @@ def _report(
     mean = np.array([r[1:7] for r in rows if r[0] in TEST]).mean(axis=0)
     run.value("mean of the three", dict(zip(header, mean.tolist())))
     run.note(
-        f"Mean of the three test scenes, all pixels: constant {mean[0]:.2%}, learnt {mean[2]:.2%}, with check and fill "
+        f"Mean of the three test scenes, all pixels: constant {mean[0]:.2%}, learnt "
+        f"{mean[2]:.2%}, with check and fill "
         f"{mean[4]:.2%}. The slides do not say which pixels their figures count."
     )
 
 
 def _level_alone(run: gm.Run, matcher: StereoMatcher, scenes: dict[str, StereoPair]) -> None:
-    """How much of the gain is the level of f, not its shape: a constant as large as f is on the mean edge of the training scene."""
+    """How much of the gain is the level of f, not its shape: a constant as large as f is on the
+    mean edge of the training scene.
+    """
     left = scenes[TRAIN].left
-    edges = gm.grid_edges(*left.shape[:2], matcher.connectivity)
+    edges = gm.grid_edges(left.shape[0], left.shape[1], matcher.connectivity)
     bins = contrast_bins(edge_gradients(left, edges), matcher.thresholds)
     level = float((bins @ matcher.contrast_weights_).mean() / matcher.data_weight_)
     constant = StereoMatcher(**{**matcher.get_params(), "thresholds": ()})
@@ -205,7 +214,7 @@ def _plot_maps(
             for panel, title, image in zip(row, columns, images):
                 panel.imshow(image, vmin=0, vmax=20)
                 if title in maps[name]:
-                    title += f"  {_errors(image, pair)[0]:.1%}"
+                    title += f"  {_errors(maps[name][title], pair)[0]:.1%}"
                 panel.set(
                     title=f"{name}: {title}" if panel is row[0] else title, xticks=[], yticks=[]
                 )
@@ -240,5 +249,6 @@ def _plot_learning(run: gm.Run, matcher: StereoMatcher, trace: list[list]) -> No
     run.figure(
         "learning.png",
         figure,
-        "The learnt modulation of the Potts term, and the error on scenes that were not trained on.",
+        "The learnt modulation of the Potts term, and the error on scenes that were not trained "
+        "on.",
     )

@@ -1,4 +1,6 @@
-"""Generated images: piecewise-constant scenes, and labellings with patch features for high-order models."""
+"""Generated images: piecewise-constant scenes, and labellings with patch features for high-order
+models.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,13 @@ def patch_samples(
     noise: float = 1.0,
     clique: int = 3,
 ) -> list[dict[str, Any]]:
-    """Samples for learning Pn-Potts cliques: a noisy labelling and features that tell how well each label suits a patch.
+    """Samples for learning Pn-Potts cliques: a noisy labelling and features that tell how well each
+    label suits a patch.
 
-    Each is a mapping with ``truth`` (side * side,), ``unary`` (side * side, labels), ``cliques`` (M, clique^2) and ``features``
-    z (M, labels, n_features): z_l is (the share of label l in the patch, a constant, noise ...) plus noise, so that a good
-    weight vector makes :math:`\\beta_l = w_l \\cdot z_l` low exactly where a patch is all of label l.
+    Each is a mapping with ``truth`` (side * side,), ``unary`` (side * side, labels), ``cliques``
+    (M, clique^2) and ``features`` z (M, labels, n_features): z_l is (the share of label l in the
+    patch, a constant, noise ...) plus noise, so that a good weight vector makes :math:`\\beta_l =
+    w_l \\cdot z_l` low exactly where a patch is all of label l.
     """
     cliques = gm.grid_cliques(side, side, clique, clique)
     samples = []

@@ -34,7 +34,8 @@ class Monotone(gm.Block):
         self.price, self.weight = gm.check_number("Monotone.price", price), weight
         if weight is not None and price != 0.0:
             raise ValueError(
-                f"Monotone.price: a learnt price (weight={weight!r}) leaves no room for a fixed one, got {price:g}"
+                f"Monotone.price: a learnt price (weight={weight!r}) leaves no room for a fixed "
+                f"one, got {price:g}"
             )
 
     def segments(self) -> dict[str, tuple[int, ...]]:

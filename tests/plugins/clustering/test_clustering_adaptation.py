@@ -14,8 +14,8 @@ from gmlearn_clustering.adaptation import (
 from gmlearn_clustering.distances import PrecomputedBank, pair_means
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.multiview import Features, Split, evaluate
+from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.scores import accuracy
-from gmlearn_clustering.solver import exemplars_of_number
 
 
 def four_clusters(seed=0, n=80):
@@ -82,10 +82,8 @@ def test_learner_adapts_if_told_so():
     assert np.allclose(plain.weights_, adaptive.weights_)
     rng = np.random.default_rng(5)
     new, truth, _ = four_clusters(1)
-    new = [
-        new[0] + 3.5 * rng.normal(size=new[0].shape),
-        new[1],
-    ]  # other conditions: the view of training is blurred
+    # other conditions: the view of training is blurred
+    new = [new[0] + 3.5 * rng.normal(size=new[0].shape), new[1]]
     for k in (None, 4):
         wanted = adapted_clustering(
             plain.distance(new), new, partial(plain.cluster_distances, n_clusters=k)

@@ -71,7 +71,9 @@ def test_range_folds_keep_neighbouring_values_together():
 
 
 def test_folds_by_range_show_that_a_distance_does_not_extrapolate():
-    """The points drift with the condition, ever faster: a fit on one range takes out the drift there, but not in the others."""
+    """The points drift with the condition, ever faster: a fit on one range takes out the drift
+    there, but not in the others.
+    """
     rng = np.random.default_rng(0)
     condition, y = np.arange(180) % 9, np.arange(180) // 9 % 2
     X = np.stack([3.0 * y + condition**2 / 4.0, 1.0 * condition], axis=1) + 0.3 * rng.normal(
@@ -124,9 +126,8 @@ def test_contrast_is_one_minus_the_mean_within_clusters():
     X = [rng.normal(size=(len(truth), 3)) + 4 * truth[:, None] * [1, 0, 0] for truth in y]
     same = [(t[:, None] == t) & ~np.eye(len(t), dtype=bool) for t in y]
     stacks = [np.stack([squared_euclidean(x[:, [i]], x[:, [i]]) for i in range(3)]) for x in X]
-    stacks = [
-        stack + 0.1 * np.triu(np.ones(stack.shape[1:]), 1) for stack in stacks
-    ]  # not symmetric
+    # not symmetric
+    stacks = [stack + 0.1 * np.triu(np.ones(stack.shape[1:]), 1) for stack in stacks]
     bank = PrecomputedBank().fit(stacks)
     wanted = (
         1
@@ -167,7 +168,9 @@ def test_learner_gives_a_share_of_the_weight_by_contrast():
 
 
 def test_no_texture_descriptor_is_made_of_rounding():
-    """Means that are 0 but for rounding became features of unit variance, and results differed from machine to machine."""
+    """Means that are 0 but for rounding became features of unit variance, and results differed
+    from machine to machine.
+    """
     from gmlearn_clustering.fitted_distances import deviations
     from gmlearn_clustering.textures import texture_views
 

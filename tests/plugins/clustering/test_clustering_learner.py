@@ -168,9 +168,8 @@ def test_lda_is_scikit_learns():
 @pytest.mark.parametrize("projection", [LDAProjection(), LDAPosterior(), MLCAProjection()])
 def test_new_points_may_vary_where_training_points_do_not(projection):
     (X, _), y = views()
-    flat = [
-        np.hstack([X, 0.1 * np.ones((60, 1)), X[:, :2] @ np.ones((2, 3))])
-    ]  # a constant and a dependent part
+    # a constant and a dependent part
+    flat = [np.hstack([X, 0.1 * np.ones((60, 1)), X[:, :2] @ np.ones((2, 3))])]
     moved = [flat[0] + np.random.default_rng(1).normal(size=flat[0].shape)]
     found = projection.fit(flat, y).transform(moved)
     assert (
@@ -351,6 +350,7 @@ def test_hooks_import_nothing_heavy():
         "import sys, gmlearn_clustering.plugin as p; "
         "names = {e.name for e in p.gmlearn_experiments()}; "
         "assert {'demo', 'cluster-synthetic', 'cluster-multiview'} <= names, names; "
-        "heavy = {'numba', 'sklearn', 'matplotlib', 'cvxpy'} & set(sys.modules); assert not heavy, heavy"
+        "heavy = {'numba', 'sklearn', 'matplotlib', 'cvxpy'} & set(sys.modules); assert not "
+        "heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,7 +19,9 @@ import gmlearn as gm
 
 
 def problem(seed, n, ties=False):
-    """A random sample with signed penalty, its slaves, weights and multipliers that sum to zero per exemplar."""
+    """A random sample with signed penalty, its slaves, weights and multipliers that sum to zero
+    per exemplar.
+    """
     rng = np.random.default_rng(seed)
     cluster = np.unique(rng.integers(0, min(3, n), n), return_inverse=True)[1]
     features = rng.integers(0, 3, (2, n, n)).astype(float) if ties else rng.random((2, n, n))
@@ -220,7 +222,9 @@ def test_model_loss_and_slaves_agree_on_every_assignment(seed):
 
 
 def binary_model(costs, rows, clusters, alpha):
-    """The paper's x_pq in high-order blocks by name: an exactly-one for each of `rows`, its implications, counts of exemplars."""
+    """The paper's x_pq in high-order blocks by name: an exactly-one for each of `rows`, its
+    implications, counts of exemplars.
+    """
     n = len(costs)
     crf = gm.CRF(n * n, 2)
     crf.add_unary(np.stack([np.zeros(n * n), costs.ravel()], axis=1))
@@ -240,7 +244,9 @@ def binary_model(costs, rows, clusters, alpha):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_explicit_binary_model_has_the_same_energies_bounds_and_slave_minima(seed):
-    """N = 3 against the specialised slaves: every labelling, every slave at random multipliers, and the bounds."""
+    """N = 3 against the specialised slaves: every labelling, every slave at random multipliers,
+    and the bounds.
+    """
     n = 3
     slaves, w, dual, _ = problem(seed + 20, n)
     constant, everyone = -slaves.beta * n, np.arange(n)
@@ -278,9 +284,8 @@ def test_explicit_binary_model_has_the_same_energies_bounds_and_slave_minima(see
     ]
     assert current.results[1].value == pytest.approx(np.array(by_cluster))
     assert current.bound == pytest.approx(sum(minima) + sum(by_cluster) + constant)
-    alone = gm.decompose(
-        binary_model(costs, [], clusters, slaves.alpha), "per-clique"
-    )  # the slave of the high-order plugin
+    # the slave of the high-order plugin
+    alone = gm.decompose(binary_model(costs, [], clusters, slaves.alpha), "per-clique")
     assert gm.Dual(alone, {}).round().bound == pytest.approx(sum(by_cluster))
 
     minimum = min(energies.values())

@@ -1,4 +1,6 @@
-"""The assignment step against enumeration, with every mix of bounds, links and forbidden entries."""
+"""The assignment step against enumeration, with every mix of bounds, links and forbidden
+entries.
+"""
 
 import itertools
 
@@ -70,9 +72,8 @@ def test_transport_equals_linear_program():
 
     rng = np.random.default_rng(3)
     n, n_clusters, lower, upper = 90, 7, 9, 16
-    costs = rng.normal(size=(n, n_clusters)) + np.linspace(
-        -2, 2, n_clusters
-    )  # uneven, so that both bounds bind
+    # uneven, so that both bounds bind
+    costs = rng.normal(size=(n, n_clusters)) + np.linspace(-2, 2, n_clusters)
     labels = constrained_assignment(costs, (lower, upper))
     sizes = np.kron(np.ones((1, n)), np.eye(n_clusters))
     limits = np.repeat([upper, -lower], n_clusters)

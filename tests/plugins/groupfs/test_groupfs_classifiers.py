@@ -95,9 +95,8 @@ def test_boosting_separates_and_picks_the_right_kernel(two_views, exponential):
         scores,
     )
     assert np.all(np.sign(scores) == signs)
-    assert (
-        np.bincount(cuts[:3, 0].astype(int), minlength=2)[0] == 3
-    )  # later stages have little left to explain
+    # later stages have little left to explain
+    assert np.bincount(cuts[:3, 0].astype(int), minlength=2)[0] == 3
     assert np.all(gains >= 0)
 
 

@@ -12,7 +12,9 @@ def test_contracts(thing, check):
 
 
 def test_links_that_cannot_be_kept_together_are_worth_infinity():
-    """An odd cycle needs three clusters: no two constraints contradict each other, yet no labelling meets all."""
+    """An odd cycle needs three clusters: no two constraints contradict each other, yet no
+    labelling meets all.
+    """
     cycle = [(i, (i + 1) % 5) for i in range(5)]
     for n_clusters, feasible in ((2, False), (3, True)):
         block = ClusterLoss([np.arange(5)], cannot_link=cycle).bind(np.full(5, n_clusters))

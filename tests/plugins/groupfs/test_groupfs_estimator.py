@@ -1,4 +1,6 @@
-"""The whole algorithm: what it finds, that row order changes nothing, links, new samples, refusals."""
+"""The whole algorithm: what it finds, that row order changes nothing, links, new samples,
+refusals.
+"""
 
 import pathlib
 
@@ -75,7 +77,9 @@ def test_shuffling_rows_changes_nothing_but_the_order(made, bank, changes, kind)
 
 
 def test_tied_costs_do_not_leak_the_order():
-    """Kernels that say nothing, rows sorted by class: the answer must know nothing of the classes."""
+    """Kernels that say nothing, rows sorted by class: the answer must know nothing of the
+    classes.
+    """
     truth = np.repeat(np.arange(4), 25)
     kernel = np.full((100, 100), 0.5) + 0.5 * np.eye(100)
     found = [
@@ -104,7 +108,9 @@ def test_links_are_kept(made):
 
 
 def test_links_tell_points_that_they_do_not_touch():
-    """Four blobs, two clusters wanted: which blobs belong together only links can say, and they name 4 of 80 points."""
+    """Four blobs, two clusters wanted: which blobs belong together only links can say, and they
+    name 4 of 80 points.
+    """
     rng = np.random.default_rng(0)
     blob = np.repeat(np.arange(4), 20)
     view = np.array([[0, 0], [6, 0], [0, 6], [6, 6]])[blob] + rng.normal(size=(80, 2))
@@ -225,7 +231,8 @@ def test_synthetic_promise():
 @pytest.mark.parametrize(
     ("load", "file", "promise"),
     [
-        # mfeat: the mean over twenty subsets is .966, single ones are .940 to .982, so ten of them may fall a little below .96
+        # mfeat: the mean over twenty subsets is .966, single ones are .940 to .982, so ten of them
+        # may fall a little below .96
         (load_views, "msrcv1.npz", 0.91),
         (load_views, "mfeat.npz", 0.955),
         (load_views, "orl.npz", 0.85),

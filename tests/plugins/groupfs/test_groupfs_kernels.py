@@ -101,22 +101,19 @@ def test_neighbour_kernels_against_sorting():
     new = np.exp(-(cdist(points[:3] + 1e-9, points) ** 2))
     cross = graph.cross(new[None])[0]
     assert cross.shape == (3, 15)
-    assert np.all(
-        cross[np.arange(3), np.arange(3)] == 1
-    )  # a copy of a point is that point's neighbour, both ways
+    # a copy of a point is that point's neighbour, both ways
+    assert np.all(cross[np.arange(3), np.arange(3)] == 1)
     assert default_neighbours(210, 7) == 20
 
 
 def test_links_spread_to_the_neighbours_of_their_ends():
-    graph = (
-        np.kron(np.eye(3), np.ones((4, 4))) - np.eye(12) + 0.01
-    )  # three cliques of four, hardly joined
+    # three cliques of four, hardly joined
+    graph = np.kron(np.eye(3), np.ones((4, 4))) - np.eye(12) + 0.01
     evidence = propagate_links(graph, np.array([[0, 4]]), np.array([[1, 8]]), 0.9)
     np.testing.assert_allclose(evidence, evidence.T)
     assert np.abs(evidence).max() == 1.0
-    assert (
-        evidence[2, 6] > 0.2 and evidence[2, 10] < -0.2
-    )  # points that no link names, in the cliques that links join or part
+    # points that no link names, in the cliques that links join or part
+    assert evidence[2, 6] > 0.2 and evidence[2, 10] < -0.2
     stay = propagate_links(graph, np.array([[0, 4]]), np.array([[1, 8]]), 0.0)
     assert stay[0, 4] == stay[4, 0] == 1.0 and stay[1, 8] == -1.0 and np.count_nonzero(stay) == 4
     moved = with_evidence(np.full((2, 12, 12), 0.5), np.clip(stay, -1, 1))

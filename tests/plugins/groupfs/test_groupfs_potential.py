@@ -7,7 +7,14 @@ import sys
 import gmlearn_groupfs.plugin
 import numpy as np
 import pytest
-from gmlearn_groupfs import AssignmentSolver, ClusterLoss, constrained_assignment
+from gmlearn_groupfs import (
+    AssignmentSolver,
+    ClusterLoss,
+    GroupFeatureClustering,
+    PartitionSolver,
+    constrained_assignment,
+    make_grouped_views,
+)
 
 import gmlearn as gm
 
@@ -93,8 +100,48 @@ def test_bad_blocks_are_refused():
 
 def test_plugin_is_light():
     code = (
-        "import sys, gmlearn_groupfs.plugin as p; p.gmlearn_potentials(); p.gmlearn_slave_solvers(); "
-        "p.gmlearn_experiments(); print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') if m in sys.modules])"
+        "import sys, gmlearn_groupfs.plugin as p; p.gmlearn_potentials(); "
+        "p.gmlearn_slave_solvers(); "
+        "p.gmlearn_experiments(); print([m for m in ('numba', 'sklearn', 'matplotlib', 'cvxpy') "
+        "if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_auto_leaves_partitions_to_the_exact_solver(seed):
+    rng = np.random.default_rng(seed)
+    crf = gm.CRF(6, 3).add_unary(rng.normal(size=(6, 3)))
+    links = ([(0, 3)], [(1, 2), (2, 4)]) if seed % 2 else (None, None)
+    crf.add(ClusterLoss([rng.permutation(6)], rng.normal(size=(6, 3)), (1, 3), *links))
+    if seed > 3:
+        crf = crf.clamp({0: 1, 5: 2})
+    best = min(crf.energy(x) for x in itertools.product(range(3), repeat=6))
+    result = gm.solve(crf)
+    assert "constrained_assignment: it claims" in result.reason
+    assert result.energy == result.bound == pytest.approx(best)
+    full = crf.clamp(np.zeros(6, np.int64))
+    assert gm.solve(full).status == gm.Status.INFEASIBLE
+
+
+def test_other_models_are_not_claimed():
+    solver = PartitionSolver()
+    block = ClusterLoss([np.arange(4)], None, (1, 3))
+    crf, larger, pair, two = gm.CRF(4, 2), gm.CRF(5, 2), gm.CRF(4, 2), gm.CRF(4, 2)
+    for model in (crf, larger, pair):
+        model.add(block)
+    pair.add(gm.Potts([[0, 1]], 1.0))
+    two.add(ClusterLoss([[0, 1], [2, 3]], None, (1, 1)))
+    assert solver.claims(crf, {})
+    for model in (larger, pair, two, gm.CRF(4, 2)):
+        assert not solver.claims(model, {})
+
+
+def test_the_estimator_assigns_through_solve(monkeypatch):
+    seen, solve = [], gm.solve
+    monkeypatch.setattr(gm, "solve", lambda *a, **k: seen.append(a[0]) or solve(*a, **k))
+    views = make_grouped_views(2, 2, 10, n_nuisance=1, random_state=0).views
+    GroupFeatureClustering(4, n_init=1, max_iter=3).fit(views)
+    assert len(seen) > 1
+    assert all(isinstance(crf.blocks[0], ClusterLoss) for crf in seen)

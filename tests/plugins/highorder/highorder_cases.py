@@ -1,4 +1,6 @@
-"""Random blocks of every kind, small enough to enumerate, and the enumeration that is their specification."""
+"""Random blocks of every kind, small enough to enumerate, and the enumeration that is their
+specification.
+"""
 
 import gmlearn_highorder as h
 import numpy as np
@@ -143,7 +145,9 @@ KINDS = {
 
 
 def random_case(kind, rng):
-    """A bound block, weights, flat dual costs (D,) with some ties, zeros and infs, and the solver of the kind."""
+    """A bound block, weights, flat dual costs (D,) with some ties, zeros and infs, and the
+    solver of the kind.
+    """
     coarse = rng.random() < 0.5
     states = (
         np.full(7, int(rng.integers(2, 4))) if rng.random() < 0.5 else rng.integers(2, 4, size=7)

@@ -1,4 +1,6 @@
-"""The potentials: what they mean, what they refuse, who solves them, and cliques of hundreds of variables."""
+"""The potentials: what they mean, what they refuse, who solves them, and cliques of hundreds of
+variables.
+"""
 
 import subprocess
 import sys
@@ -33,7 +35,9 @@ def test_the_plugin_module_is_light():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_chooses_the_special_solver(kind):
-    """A model with larger cliques is decomposed with our solver, and enumeration is never cheaper."""
+    """A model with larger cliques is decomposed with our solver, and enumeration is never
+    cheaper.
+    """
     cliques = np.array([[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8]])
     extra = {
         "pn_potts": {"beta": 0.0},
@@ -117,7 +121,9 @@ def large_block(kind, rng, sizes, states=4):
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("pattern", "implication")])
 def test_cliques_of_hundreds_of_variables(kind):
-    """The minimum is what its labels pay, equals every member's best min-marginal, and no single change improves it."""
+    """The minimum is what its labels pay, equals every member's best min-marginal, and no single
+    change improves it.
+    """
     rng = np.random.default_rng(2)
     sizes = np.array([300, 17, 421, 1])
     block, solver = large_block(kind, rng, sizes), KINDS[kind][1]
@@ -140,7 +146,9 @@ def test_cliques_of_hundreds_of_variables(kind):
 
 
 def test_patterns_of_hundreds_of_variables():
-    """Listed labellings compete with the best unlisted one; here both win somewhere, and so does one change of a listed one."""
+    """Listed labellings compete with the best unlisted one; here both win somewhere, and so does
+    one change of a listed one.
+    """
     rng = np.random.default_rng(4)
     k, size = 300, 4
     patterns = np.unique(rng.integers(0, size, size=(12, k)), axis=0)
@@ -167,7 +175,9 @@ def test_patterns_of_hundreds_of_variables():
 
 @pytest.mark.parametrize("kind", ["pn_potts", "cardinality", "exactly_one", "at_most_k"])
 def test_soft_minima_of_large_cliques(kind):
-    """At a low temperature the soft minimum is the minimum; marginals are distributions and the slope in theta."""
+    """At a low temperature the soft minimum is the minimum; marginals are distributions and the
+    slope in theta.
+    """
     rng = np.random.default_rng(3)
     sizes = np.array([300, 40])
     block, solver = large_block(kind, rng, sizes, 3), KINDS[kind][1]

@@ -1,4 +1,6 @@
-"""One slave per clique gives the bound of the linear programme with explicit tables, solved by HiGHS."""
+"""One slave per clique gives the bound of the linear programme with explicit tables, solved by
+HiGHS.
+"""
 
 import gmlearn_highorder as h
 import numpy as np
@@ -13,7 +15,9 @@ ensure_registered()
 
 
 def linear_programme_bound(crf):
-    """min over the local polytope: label indicators, a distribution for every clique, and their consistency."""
+    """min over the local polytope: label indicators, a distribution for every clique, and their
+    consistency.
+    """
     cost, rows, n = [crf.unary], [], crf.n_coords
     equal = [
         sp.csr_matrix(
@@ -136,7 +140,9 @@ def test_some_relaxations_are_not_tight():
 
 @pytest.mark.parametrize("solver", ["auto", "bcfw", "dual-subgradient", "mplp"])
 def test_solvers_on_models_of_all_kinds(solver):
-    """Any MAP solver stays a certificate around the brute-force optimum when the blocks are ours."""
+    """Any MAP solver stays a certificate around the brute-force optimum when the blocks are
+    ours.
+    """
     for seed in range(5):
         rng = np.random.default_rng(seed)
         crf = gm.CRF(8, 3).add_unary(rng.normal(size=(8, 3)))

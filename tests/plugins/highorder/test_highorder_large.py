@@ -1,4 +1,6 @@
-"""Cliques too large to enumerate, against an independent minimisation over how many members take each label."""
+"""Cliques too large to enumerate, against an independent minimisation over how many members take
+each label.
+"""
 
 import gmlearn_highorder as h
 import numpy as np
@@ -27,7 +29,9 @@ def symmetric_block(kind, rng):
 
 
 def best_by_counts(theta):
-    """best[n0, n1, n2]: the lowest sum of theta with these counts, by dynamic programming over the members."""
+    """best[n0, n1, n2]: the lowest sum of theta with these counts, by dynamic programming over
+    the members.
+    """
     best = np.full((SIZE + 1,) * LABELS, np.inf)
     best[0, 0, 0] = 0.0
     for row in theta:

@@ -1,4 +1,6 @@
-"""Every slave equals enumeration: minima, minimisers, min-marginals, log-partitions, with ties, zeros and inf."""
+"""Every slave equals enumeration: minima, minimisers, min-marginals, log-partitions, with ties,
+zeros and inf.
+"""
 
 import numpy as np
 import pytest
@@ -60,7 +62,9 @@ def test_min_marginals_of_one_member_of_each_pn_clique():
 
 
 def test_pn_potts_with_betas_above_beta_max():
-    """All members prefer one label whose beta is above beta_max: the best mixed labelling is one cheapest change away."""
+    """All members prefer one label whose beta is above beta_max: the best mixed labelling is one
+    cheapest change away.
+    """
     changed = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -145,9 +149,8 @@ def test_batch_equals_one_by_one(kind):
             mine = group.owner == m
             one = part.solve(theta[mine], part.prepare(w))
             np.testing.assert_array_equal(one.ind, whole.ind[mine])
-            np.testing.assert_allclose(
-                one.value, whole.value[[m]], atol=1e-13
-            )  # w . z may round by batch size
+            # w . z may round by batch size
+            np.testing.assert_allclose(one.value, whole.value[[m]], atol=1e-13)
             np.testing.assert_allclose(
                 part.min_marginals(theta[mine], part.prepare(w)), marginals[mine], atol=1e-12
             )

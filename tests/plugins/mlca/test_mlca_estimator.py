@@ -1,4 +1,6 @@
-"""MLCA as an estimator: every way to pass the data gives one metric, partitions are found, bad input is named."""
+"""MLCA as an estimator: every way to pass the data gives one metric, partitions are found, bad
+input is named.
+"""
 
 import warnings
 
@@ -57,9 +59,10 @@ def test_every_way_in_gives_the_same_metric(data, tmp_path):
     np.testing.assert_allclose(
         metric(MLCA().fit([X[i] for i in thirds], [y[i] for i in thirds])), expected, rtol=1e-9
     )
+    # grows its classes
     np.testing.assert_allclose(
         metric(MLCA().fit((X[i], y[i]) for i in thirds)), expected, rtol=1e-9
-    )  # grows its classes
+    )
     np.testing.assert_allclose(metric(MLCA().fit(sp.csr_array(X), y)), expected, rtol=1e-9)
     np.testing.assert_allclose(metric(MLCA().fit(X, np.eye(3)[y])), expected, rtol=1e-9)
     np.testing.assert_allclose(
@@ -126,7 +129,9 @@ def test_finds_the_partition_of_a_new_dataset(assign, fit_intercept, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rank_erratum_on_centred_data(dtype):
-    """On centred data W has rank k - 1; the paper's k-th singular vector would be rounding noise."""
+    """On centred data W has rank k - 1; the paper's k-th singular vector would be rounding
+    noise.
+    """
     X, y = two_layer_categories(rng=0)
     X_test, y_test = two_layer_categories(rng=1)
     X_test = (X_test - X.mean(axis=0)).astype(dtype)
@@ -138,7 +143,9 @@ def test_rank_erratum_on_centred_data(dtype):
 
 
 def test_float32_rank_tolerance():
-    """Dependent float32 columns leave eigenvalues of about 1e-6 in X'X: the default sees the rank, a tiny tolerance does not."""
+    """Dependent float32 columns leave eigenvalues of about 1e-6 in X'X: the default sees the
+    rank, a tiny tolerance does not.
+    """
     rng = np.random.default_rng(0)
     Z, y = rng.normal(size=(20000, 6)).astype(np.float32), np.arange(20000) % 3
     Z[:, :2] += np.eye(3)[y][:, :2]
@@ -200,9 +207,8 @@ def test_univariate_sign_rule_needs_the_intercept_away_from_the_origin():
     y = np.repeat([0, 1], [300, 100])
     X = rng.normal(size=(400, 3)) * 0.3 + np.outer(y, [1.0, 1.0, 0.0]) + 5.0
     assert delta_loss(MLCA("univariate").fit_predict(X, y), y) < 0.3
-    np.testing.assert_array_equal(
-        MLCA("univariate").fit(X, y).predict(X[:5]), [0] * 5
-    )  # needs no other rows
+    # needs no other rows
+    np.testing.assert_array_equal(MLCA("univariate").fit(X, y).predict(X[:5]), [0] * 5)
 
 
 def test_subsample_is_close_and_ridge_shrinks(data):

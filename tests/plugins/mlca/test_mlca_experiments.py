@@ -74,9 +74,8 @@ def test_root_histograms_are_roots_of_shares():
     image = np.random.default_rng(0).random((30, 40)).astype(np.float32)
     shares = gradient_histograms(image, 4, root=True) ** 2
     np.testing.assert_allclose(shares.sum(axis=-1), 1.0, atol=0.02)
-    np.testing.assert_allclose(
-        gradient_histograms(5 * image, 4, root=True) ** 2, shares, atol=0.01
-    )  # blind to contrast
+    # blind to contrast
+    np.testing.assert_allclose(gradient_histograms(5 * image, 4, root=True) ** 2, shares, atol=0.01)
 
 
 def test_border_contrast_finds_what_the_border_does_not_show():
@@ -88,9 +87,8 @@ def test_border_contrast_finds_what_the_border_does_not_show():
     inside, outside = contrast[15:25, 20:30, -1], contrast[:8, :, -1]
     assert inside.min() > 2 * outside.max()
     flat = border_contrast(colour_channels(np.full((20, 20, 3), 90, np.uint8)), 1.0)
-    np.testing.assert_allclose(
-        flat, 0.0, atol=1e-3
-    )  # a plain image: no division by a spread of zero
+    # a plain image: no division by a spread of zero
+    np.testing.assert_allclose(flat, 0.0, atol=1e-3)
 
 
 def test_settings_are_chosen_without_the_test_images():
@@ -105,9 +103,8 @@ def test_settings_are_chosen_without_the_test_images():
     np.testing.assert_array_equal(
         validation_losses(patch_features, settings, images, truth, [train]), before
     )
-    assert (
-        before.shape == (2, 1) and before[0] < before[1]
-    )  # the sides are single pixels here: less blur is better
+    # the sides are single pixels here: less blur is better
+    assert before.shape == (2, 1) and before[0] < before[1]
     with pytest.raises(ValueError, match="colour"):
         patch_features(images[0], colour="grey")
 

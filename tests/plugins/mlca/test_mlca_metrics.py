@@ -32,9 +32,8 @@ def test_accuracy_matches_labels_one_to_one():
 
 def test_trivial_answer_and_renaming():
     truth = np.repeat([0, 1], [70, 30])
-    assert delta_loss(np.zeros(100), truth) == pytest.approx(
-        1.0
-    )  # one cluster scores k - 1, however bad it is
+    # one cluster scores k - 1, however bad it is
+    assert delta_loss(np.zeros(100), truth) == pytest.approx(1.0)
     assert rand_loss(np.zeros(100), truth) == pytest.approx(2 * 70 * 30 / (100 * 99))
     assert delta_loss(1 - truth, truth) == rand_loss(1 - truth, truth) == 0.0
 

@@ -1,4 +1,6 @@
-"""The k-means energy and its spectral slave as parts of a CRF, against enumeration of all labellings."""
+"""The k-means energy and its spectral slave as parts of a CRF, against enumeration of all
+labellings.
+"""
 
 import itertools
 

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from gmlearn_mlca.spectral import (
-    ReducedDataset,
-    project_psd,
-    spectral_minimum,
-    structured_hinge,
-    surrogate_objective,
-)
+from gmlearn_mlca.spectral import ReducedDataset, project_psd, spectral_minimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlca_cases import structured_hinge, surrogate_objective
 
 
 def problem(seed, n, d, k):
@@ -60,9 +55,8 @@ def test_hinge_is_convex_with_its_subgradient(seed, shape):
 
 def test_gradient_by_finite_differences_over_several_datasets():
     X, J, _, rng = problem(1, 18, 4, 3)
-    M = np.diag(
-        [0.5, 1.0, 1.5, 2.0]
-    )  # of full rank: no tie at the k-th eigenvalue, so the hinge is smooth there
+    # of full rank: no tie at the k-th eigenvalue, so the hinge is smooth there
+    M = np.diag([0.5, 1.0, 1.5, 2.0])
     X2, J2, _, _ = problem(2, 15, 4, 3)
     datasets = [ReducedDataset.from_data(X, J), ReducedDataset.from_data(sp.csr_array(X2), J2)]
     direction = rng.normal(size=(4, 4))
@@ -88,6 +82,7 @@ def test_projection_on_the_cone(seed):
     M += M.T
     P = project_psd(M)
     assert np.linalg.eigvalsh(P).min() >= -1e-9
-    # optimality of a projection on a cone: the residual is orthogonal to the point and polar to the cone
+    # optimality of a projection on a cone: the residual is orthogonal to the point and polar to the
+    # cone
     assert abs(np.sum((M - P) * P)) < 1e-8
     assert np.linalg.eigvalsh(M - P).max() <= 1e-9

@@ -1,14 +1,17 @@
-"""The closed form against the theory: the optimum of the worst-case risk on random small problems."""
+"""The closed form against the theory: the optimum of the worst-case risk on random small
+problems.
+"""
 
 import numpy as np
 import pytest
-from gmlearn_mlca import MLCA, delta_loss
+from gmlearn_mlca import MLCA, SpectralMetric, delta_loss
 from gmlearn_mlca.assign import kmeans_labels
 from gmlearn_mlca.baselines import psd_factor
-from gmlearn_mlca.spectral import ReducedDataset, minimise_surrogate, structured_hinge
+from gmlearn_mlca.spectral import ReducedDataset
 from gmlearn_mlca.synthetic import two_layer_categories
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlca_cases import structured_hinge
 
 
 def partition_matrix(y, k):
@@ -17,7 +20,9 @@ def partition_matrix(y, k):
 
 
 def worst_case_risk(X, C, M, k):
-    """max ||Chat - C||^2 over all maximisers Chat of <Chat, X M X'>: ties at the k-th eigenvalue go to the adversary."""
+    """max ||Chat - C||^2 over all maximisers Chat of <Chat, X M X'>: ties at the k-th eigenvalue
+    go to the adversary.
+    """
     values, vectors = np.linalg.eigh(X @ M @ X.T)
     values, vectors = values[::-1], vectors[:, ::-1]
     tie = np.abs(values - values[k - 1]) <= 1e-9 * max(1e-30, np.abs(values).max())
@@ -29,7 +34,9 @@ def worst_case_risk(X, C, M, k):
 
 
 def analytic_optimum(X, C, k):
-    """The proof's bound (29) and (34), from an orthonormal basis of the column space of X and of its complement."""
+    """The proof's bound (29) and (34), from an orthonormal basis of the column space of X and of
+    its complement.
+    """
     left, singular, _ = np.linalg.svd(X)
     s = int(np.sum(singular > 1e-9 * singular[0]))
     U, V = left[:, :s], left[:, s:]
@@ -108,13 +115,17 @@ def test_convex_surrogate_is_above_the_risk(seed, scale):
 
 
 def test_closed_form_against_the_trained_surrogate():
-    """Both answer one question: the closed form has the lower risk, the surrogate's objective is above both, partitions agree."""
+    """Both answer one question: the closed form has the lower risk, the surrogate's objective is
+    above both, partitions agree.
+    """
     X, y = two_layer_categories((30, 40, 50), rng=0)
     X -= X.mean(axis=0)
     C = partition_matrix(y, 3)
     closed = MLCA(fit_intercept=False).fit(X, y)
-    dataset = ReducedDataset.from_data(X / np.linalg.norm(X), np.linalg.qr(np.eye(3)[y])[0])
-    M, history = minimise_surrogate([dataset], 1e-4, n_rounds=400, step=30.0)
+    scale = np.linalg.norm(X) / np.sqrt(X.shape[1])  # what SpectralMetric divides by
+    dataset = ReducedDataset.from_data(X / scale, np.linalg.qr(np.eye(3)[y])[0])
+    model = SpectralMetric(1e-4, n_rounds=400).fit(X, y)
+    M, history = model.components_.T @ model.components_, model.history_
     risk = worst_case_risk(X, C, closed.get_mahalanobis_matrix(), 3)
     trained = worst_case_risk(X, C, M, 3)
     assert risk <= trained + 1e-9 and trained <= structured_hinge(dataset, M)[0] + 1e-9
@@ -143,8 +154,7 @@ def test_univariate_is_the_sign_of_the_leading_eigenvector():
 
 
 def test_degenerate_target_gives_the_identity():
-    X = np.array(
-        [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
-    )  # both class means are zero: P_X C P_X = 0
+    # both class means are zero: P_X C P_X = 0
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     model = MLCA().fit(X, [0, 0, 1, 1])
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), np.eye(2) / 2)

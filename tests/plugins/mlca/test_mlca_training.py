@@ -1,17 +1,20 @@
-"""Training the metric of a k-means energy: in closed form, and by projected subgradient with the spectral slave."""
+"""Training the metric of a k-means energy: in closed form, and by projected subgradient with the
+spectral slave.
+"""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from gmlearn_mlca import MLCA, delta_loss
+from gmlearn_mlca import MLCA, SpectralMetric, delta_loss
 from gmlearn_mlca.assign import kmeans_labels
 from gmlearn_mlca.baselines import psd_factor
 from gmlearn_mlca.potentials import KMeansEnergy, orthonormal_indicator
 from gmlearn_mlca.slaves import SpectralDecomposition
-from gmlearn_mlca.spectral import ReducedDataset, project_psd, surrogate_objective
+from gmlearn_mlca.spectral import ReducedDataset, project_psd
 from gmlearn_mlca.synthetic import two_layer_categories
 from gmlearn_mlca.training import closed_form_weights
+from mlca_cases import surrogate_objective
 
 import gmlearn as gm
 
@@ -88,8 +91,16 @@ def test_generic_trainer_learns_the_metric_and_agrees_with_the_closed_form(probl
         [gm.Sample(s.crf, s.labels) for s in samples], method="mlca", regularizer=gm.L2(2e-3)
     )
     closed = at_once.weights["metric"]
-    assert (
-        at_once.objective >= trained.objective
-    )  # the surrogate is what the generic trainer minimises
+    # the surrogate is what the generic trainer minimises
+    assert at_once.objective >= trained.objective
     labels = [kmeans_labels(X @ psd_factor(metric), 3, 10, 0) for metric in (M, closed)]
     assert delta_loss(*labels) < 0.1
+
+
+def test_spectral_metric_passes_through_the_generic_trainer(problem, monkeypatch):
+    seen, train = [], gm.train
+    monkeypatch.setattr(gm, "train", lambda *a, **k: seen.append(k) or train(*a, **k))
+    X, y = zip(*problem[0])
+    model = SpectralMetric(n_rounds=20).fit(list(X), list(y))
+    assert len(seen) == 1 and isinstance(seen[0]["decomposition"], SpectralDecomposition)
+    assert len(model.history_) == 20 and model.components_.shape[1] == 3

@@ -65,7 +65,8 @@ def test_symmetric_and_self_distance_matrix():
     np.testing.assert_allclose(half.distance, full.distance, atol=1e-9)
     np.testing.assert_allclose(half.distance, half.distance.T)
     np.testing.assert_allclose(np.diag(half.distance), 0.0, atol=1e-12)
-    for i, a in np.ndindex(4, 4):  # the mirrored half holds valid matches of its own
+    # the mirrored half holds valid matches of its own
+    for i, a in np.ndindex(4, 4):
         own = half.partner[i, a][: len(sets[i])]
         matched = own >= 0
         image = half.shift[i, a] + sets[a][own[matched]] @ half.rotation[i, a].T

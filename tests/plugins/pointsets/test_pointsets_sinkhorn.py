@@ -46,7 +46,8 @@ def test_temperature_towards_zero_tends_to_linear_sum_assignment(shape):
         found = softassign(costs, temperature)
         assert found.converged.all()
         assert np.isfinite(found.plan).all()
-        # the entropy of a doubly stochastic matrix lies between 0 and size log size, that of the slack row below it
+        # the entropy of a doubly stochastic matrix lies between 0 and size log size, that of the
+        # slack row below it
         bound = temperature * (size * np.log(size) + size)
         assert (np.abs(found.value - minima) <= bound + 1e-12).all()
     np.testing.assert_allclose(found.plan, softassign(costs, 0.0).plan, atol=1e-9)
@@ -148,7 +149,9 @@ def test_bad_input(options, message):
 
 @pytest.mark.parametrize("beta", [1.0, 1e3, 1e6, 1e9])
 def test_cold_kernel_is_rescued_in_the_log_domain(beta):
-    """Zero duals at a low temperature underflow whole rows; the log-domain sweeps must bring them back."""
+    """Zero duals at a low temperature underflow whole rows; the log-domain sweeps must bring
+    them back.
+    """
     from gmlearn_pointsets._sinkhorn_numba import softassign_batch
 
     cost = 2.0 + np.random.default_rng(7).random((5, 6, 6))

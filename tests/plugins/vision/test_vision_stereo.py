@@ -31,7 +31,9 @@ def test_absolute_differences_by_hand():
 
 
 def test_birchfield_tomasi_forgives_sampling():
-    """A ramp sampled half a pixel later costs nothing, and no pixel costs more than by absolute differences."""
+    """A ramp sampled half a pixel later costs nothing, and no pixel costs more than by absolute
+    differences.
+    """
     x = np.arange(20.0)
     left, right = np.tile(10 * x, (3, 1)), np.tile(10 * (x + 0.5), (3, 1))
     assert (birchfield_tomasi(left, right, 1)[:, 1:-1] == 0).all()
@@ -148,7 +150,9 @@ def test_plot_contrast(trained):
 
 @pytest.mark.parametrize("connectivity", [4, 8])
 def test_energy_is_matching_costs_plus_the_modulated_potts_term(connectivity):
-    """Pixel by pixel and edge by edge, with f a step function of the contrast; diagonals count by their length."""
+    """Pixel by pixel and edge by edge, with f a step function of the contrast; diagonals count
+    by their length.
+    """
     rng = np.random.default_rng(0)
     left, right = rng.integers(0, 256, (2, 5, 6)).astype(float)
     matcher = StereoMatcher(
