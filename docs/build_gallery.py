@@ -1,10 +1,11 @@
-"""The gallery, made by running examples/plot_*.py: its docstring, what it prints, its picture, its code.
+"""The gallery, made by running examples/plot_*.py: its docstring, what it prints, its picture, its
+code.
 
     python docs/build_gallery.py [NAME ...]       # all of them, or plot_NAME.py only
 
-Each script runs in a process and a folder of its own, without a window system (MPLBACKEND=Agg). Its picture and what it printed
-are kept in docs/pages/gallery; mkdocs makes the page from them at every build (this file is one of its hooks). The tests run every
-script with ``--quick``.
+Each script runs in a process and a folder of its own, without a window system (MPLBACKEND=Agg). Its
+picture and what it printed are kept in docs/pages/gallery; mkdocs makes the page from them at every
+build (this file is one of its hooks). The tests run every script with ``--quick``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The performance page, made from what the benchmarks printed.
 
-    python docs/build_performance.py [--data DIR]          # all of them, one after the other (about half an hour)
-    python docs/build_performance.py highorder grids       # some of them
+    python docs/build_performance.py [--data DIR]          # all of them, one after the other (about
+    half an hour) python docs/build_performance.py highorder grids       # some of them
 
-runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt. Every number on the page is a line of a text file
-there, and every text file the output of one command of the repository (NAME-SOMETHING.txt is a further run of NAME.py). mkdocs
-makes the page from them at every build (this file is one of its hooks).
+runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt. Every number on
+the page is a line of a text file there, and every text file the output of one command of the
+repository (NAME-SOMETHING.txt is a further run of NAME.py). mkdocs makes the page from them at
+every build (this file is one of its hooks).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ RECIPES = {
     "train": "--only ssvm,denoise,pn --long 30 --cap 10",
     "scale": "",
     "maps": "--data DIR --time-limit 30",
+    "matching": "",
 }
 
 

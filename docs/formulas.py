@@ -1,7 +1,9 @@
-r"""Formulas as MathML, which browsers draw by themselves: the pages need no script, from elsewhere or ours.
+r"""Formulas as MathML, which browsers draw by themselves: the pages need no script, from elsewhere
+or ours.
 
-A hook of mkdocs, and an extension of griffe. Pages write ``$\sum_i \theta_i$`` or ``$$ ... $$``; docstrings write
-``:math:`...``` or ``.. math::`` and are turned into the same. A command that the converter does not know ends the build.
+A hook of mkdocs, and an extension of griffe. Pages write ``$\sum_i \theta_i$`` or ``$$ ... $$``;
+docstrings write ``:math:`...``` or ``.. math::`` and are turned into the same. A command that the
+converter does not know ends the build.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def markdown(docstring: str) -> str:
 
 
 def _brackets(text: str) -> str:
-    """Brackets in prose stay brackets, where markdown would see a link; code and formulas are left alone."""
+    """Brackets in prose stay brackets, where markdown would see a link; code and formulas are
+    left alone.
+    """
     parts = re.split(r"(`[^`]*`|\$\$[^$]*\$\$|\$[^$\n]*\$)", text)
     return "".join(
         part if i % 2 else re.sub(r"(?<!\\)\[", r"\\[", part) for i, part in enumerate(parts)
@@ -72,7 +76,9 @@ def _brackets(text: str) -> str:
 
 
 def _described(lines: Iterable[str]) -> Iterator[str]:
-    """Our sections say "name : shape, meaning" in one line; griffe would take all of it for a type."""
+    """Our sections say "name : shape, meaning" in one line; griffe would take all of it for a
+    type.
+    """
     section = ""
     held: list[str] = []
     for line in lines:

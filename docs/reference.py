@@ -1,12 +1,14 @@
 """A hook of mkdocs: the pages of the API reference, made from the public names at every build.
 
-Names are exported lazily, so a page asks for each name where it is defined and shows it as users write it.
+Names are exported lazily, so a page asks for each name where it is defined and shows it as users
+write it.
 """
 
 from __future__ import annotations
 
+import ast
 import enum
-import importlib
+import importlib.resources
 import inspect
 import re
 import textwrap
@@ -19,7 +21,8 @@ CORE = (
 )
 PLUGINS = (
     "Plugins",
-    "What the plugin packages export; each is imported by its own name, such as `from gmlearn_mlca import MLCA`.",
+    "What the plugin packages export; each is imported by its own name, such as `from "
+    "gmlearn_mlca import MLCA`.",
 )
 MODULES = ("Pictures and the kit", "`gm.plot` and `gm.testing` are modules of the package.")
 PACKAGES = (
@@ -33,8 +36,10 @@ PACKAGES = (
 
 #: public objects that carry no docstring
 NOTES = {
-    "gm.hookimpl": "Decorator: the function implements the hook of its name, see [Hooks](../hooks/index.md).",
-    "gm.plot.PALETTE": "Okabe and Ito's eight colours, told apart by everyone; a tuple of hex codes.",
+    "gm.hookimpl": "Decorator: the function implements the hook of its name, see "
+    "[Hooks](../hooks/index.md).",
+    "gm.plot.PALETTE": "Okabe and Ito's eight colours, told apart by everyone; a tuple of hex "
+    "codes.",
 }
 
 
@@ -46,13 +51,16 @@ def entry(shown: str, value: Any) -> str:
         return f"### {shown}\n\nAn object of type `{type(value).__name__}`.\n"
     # the heading and the signature are ours, so that both say the name as users write it
     return (
-        f"### {shown}\n\n```python\n{signature(shown, value)}\n```\n\n::: {value.__module__}.{value.__qualname__}\n"
+        f"### {shown}\n\n```python\n{signature(shown, value)}\n```\n\n::: "
+        f"{value.__module__}.{value.__qualname__}\n"
         f"    options:\n      show_root_heading: false\n      heading_level: 4\n"
     )
 
 
 def signature(shown: str, value: Any) -> str:
-    """How to call it, without annotations (the docstring says them with shapes), in lines of a hundred characters."""
+    """How to call it, without annotations (the docstring says them with shapes), in lines of a
+    hundred characters.
+    """
     if inspect.isclass(value) and issubclass(value, (Exception, enum.Enum)):  # nobody calls these
         return f"class {shown}({value.__mro__[1].__name__})"
     parts = inspect.signature(value).parameters.values()
@@ -77,8 +85,12 @@ def core() -> str:
     import gmlearn as gm
 
     rooms: dict[str, list[str]] = {}
-    for name, module in gm._EXPORTS.items():
-        rooms.setdefault(module.removeprefix("gmlearn.").split(".")[0].lstrip("_"), []).append(name)
+    stub = importlib.resources.files(gm).joinpath("__init__.pyi").read_text("utf-8")
+    for node in ast.parse(stub).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").count("."):
+            room = str(node.module).split(".")[1].lstrip("_")
+            rooms.setdefault(room, []).extend(alias.name for alias in node.names)
+    rooms.pop("version")
     return "\n".join(section(room.capitalize(), "gm.", names, gm) for room, names in rooms.items())
 
 

@@ -1,6 +1,7 @@
 """Speed and quality of gmlearn_clustering, as ratios within one run.
 
-``python tests/benchmarks/clustering.py [exact|large|sparse|round|training]``; all parts without an argument.
+``python tests/benchmarks/clustering.py [exact|large|sparse|round|training]``; all parts without an
+argument.
 
 Run with one BLAS thread (OPENBLAS_NUM_THREADS=1): two on a busy machine can be far slower than one.
 """
@@ -36,7 +37,9 @@ def timed(function, clock=time.perf_counter):
 
 
 def compile_search():
-    """Search in a small set that needs kicks, so that no part of the search compiles while it is timed."""
+    """Search in a small set that needs kicks, so that no part of the search compiles while it is
+    timed.
+    """
     local_search(facility_problem(with_penalty(np.random.default_rng(0).random((60, 60)), 2.0)))
 
 
@@ -52,7 +55,9 @@ def affinity_propagation(distances, penalty):
 
 
 def instances(n_seeds=16):
-    """Two penalties on plane points, a Gaussian, clusters with Euclidean distances, clusters with asymmetric distances."""
+    """Two penalties on plane points, a Gaussian, clusters with Euclidean distances, clusters
+    with asymmetric distances.
+    """
     for seed in range(n_seeds):
         rng = np.random.default_rng(seed)
         n, k = int(rng.integers(80, 151)), int(rng.integers(4, 12))
@@ -91,12 +96,15 @@ def exact():
         ratio_ap.append(exemplar_energy(costs, centres) / optimum if len(centres) else np.nan)
         seconds.append(t), seconds_ap.append(t_ap), seconds_exact.append(t_exact)
     print(
-        f"{len(ratio)} instances, N = 80..150: energy / optimum mean {np.mean(ratio):.5f} max {np.max(ratio):.5f}; "
+        f"{len(ratio)} instances, N = 80..150: energy / optimum mean {np.mean(ratio):.5f} max "
+        f"{np.max(ratio):.5f}; "
         f"affinity propagation mean {np.nanmean(ratio_ap):.4f} max {np.nanmax(ratio_ap):.4f}"
     )
     print(
-        f"  time of affinity propagation / ours: {np.sum(seconds_ap) / np.sum(seconds):.2f}; exact solver / ours: "
-        f"median {np.median(np.array(seconds_exact) / seconds):.1f}, largest {np.max(np.array(seconds_exact) / seconds):.0f}"
+        f"  time of affinity propagation / ours: {np.sum(seconds_ap) / np.sum(seconds):.2f}; "
+        f"exact solver / ours: "
+        f"median {np.median(np.array(seconds_exact) / seconds):.1f}, largest "
+        f"{np.max(np.array(seconds_exact) / seconds):.0f}"
     )
 
 
@@ -118,8 +126,10 @@ def large(n=2000):
         )
         energies = [exemplar_energy(costs, q) for q in (*others, centres, found) if len(q)]
         print(
-            f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} ({len(found)} clusters), affinity "
-            f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity propagation / ours "
+            f"N = {n}, {kind}: energy / best known {energies[-1] / min(energies):.5f} "
+            f"({len(found)} clusters), affinity "
+            f"propagation {exemplar_energy(costs, centres) / min(energies):.5f}; time of affinity "
+            f"propagation / ours "
             f"{t_ap / t:.1f} ({t:.1f} CPU s)"
         )
 
@@ -133,7 +143,8 @@ def sparse(n=20_000):
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
-        f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap {model.gap_:.3f}, {t:.0f} s, "
+        f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap "
+        f"{model.gap_:.3f}, {t:.0f} s, "
         f"peak memory {peak:.2f} GB"
     )
 
@@ -145,14 +156,14 @@ def sample_round(n=500, d=100):
     options = gm.TrainingOptions(loss=ClusteringLoss(), decomposition="exemplar")
     state = gm.build_objective(
         [training_sample(sample, np.repeat(np.arange(10), n // 10))], options
-    ).states[0]
+    ).batches[0]
     w, dual = np.full(d, 1.0 / d), state.dual
 
     def distances_and_slaves():
         w[:] *= 1.0 + 1e-9  # other weights in every round, so that no matrix is remembered
-        state.set_truth(state.sample.completion(state.sample, {"distance": w}))
-        state.set_weights(w)
-        return state.vertex()
+        (one,) = state.samples
+        state.set_truth(one.completion(one, {"distance": w}))
+        return state.vertex(w)
 
     def multipliers(vertex):
         dual.lam = dual.lam + 0.01 * (vertex.ind - dual.slaves.spread(vertex.mean))
@@ -166,7 +177,8 @@ def sample_round(n=500, d=100):
         step.append(timed(lambda v=vertex: multipliers(v), time.thread_time)[1])
     product, slaves, step = (1e3 * np.median(t) for t in (product, slaves, step))
     print(
-        f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves {slaves / product:.2f} times "
+        f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves "
+        f"{slaves / product:.2f} times "
         f"that, with the multipliers' step {(slaves + step) / product:.2f}"
     )
 
@@ -180,7 +192,8 @@ def training(n=2000, d=100):
     labels, t_cluster = timed(lambda: learner.cluster(sets.test[0]), time.process_time)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
-        f"N = {n}, D = {d}, one training set: fit {t:.0f} CPU s, clustering a new set {t_cluster:.0f} CPU s, "
+        f"N = {n}, D = {d}, one training set: fit {t:.0f} CPU s, clustering a new set "
+        f"{t_cluster:.0f} CPU s, "
         f"{labels.max() + 1} clusters, peak memory {peak:.2f} GB"
     )
 

@@ -1,12 +1,14 @@
-"""MAP on generated problems: time to a relative dual gap, as ratios to gco-wrapper's expansion in the same run.
+"""MAP on generated problems: time to a relative dual gap, as ratios to gco-wrapper's expansion in
+the same run.
 
     python tests/benchmarks/grids.py [--only P1,P2] [--repeat 3]
 
-P1 Potts 100x100x5, P2 truncated linear 60x60x16, P3 frustrated binary 50x50 with N(0,1) costs of one label (P3b: of both
-labels, which makes the couplings weaker and the energy about -2280 instead of -1950), P4 50x50x5 with all 3x3 Pn-Potts cliques,
-P5 600 variables with 700 random ternary tables; a binary 200x200 grid against PyMaxflow called directly; one TRW-S pass on a
-Potts grid 384x288x16 against a copy of the memory that it must touch; the first call of a kernel in a new process.
-CPU seconds of one thread. Costs are drawn with numpy.random.default_rng(0).
+P1 Potts 100x100x5, P2 truncated linear 60x60x16, P3 frustrated binary 50x50 with N(0,1) costs of
+one label (P3b: of both labels, which makes the couplings weaker and the energy about -2280 instead
+of -1950), P4 50x50x5 with all 3x3 Pn-Potts cliques, P5 600 variables with 700 random ternary
+tables; a binary 200x200 grid against PyMaxflow called directly; one TRW-S pass on a Potts grid
+384x288x16 against a copy of the memory that it must touch; the first call of a kernel in a new
+process. CPU seconds of one thread. Costs are drawn with numpy.random.default_rng(0).
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def gco_seconds(repeat: int) -> float:
 def seconds_to_gap(
     crf: gm.CRF, solver: str, best: float, gap: float, repeat: int
 ) -> tuple[float, gm.Result]:
-    """CPU seconds until the bound is within `gap` of `best`, relatively: a run that is stopped there."""
+    """CPU seconds until the bound is within `gap` of `best`, relatively: a run that is stopped
+    there.
+    """
     rounds = (
         next(
             i
@@ -121,20 +125,21 @@ def compare_maxflow(repeat: int) -> None:
         direct.append(time.process_time() - start)
     assert abs(crf.energy(segments.ravel().astype(int)) - result.energy) < 1e-6
     print(
-        f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly {min(direct):.3f} s: "
+        f"binary 200x200: {result.status}, {min(ours):.3f} s, PyMaxflow directly "
+        f"{min(direct):.3f} s: "
         f"{min(ours) / min(direct):.2f}x"
     )
 
 
 def compare_copy(repeat: int) -> None:
-    from gmlearn.solvers.trws import GridMessages
+    from gmlearn.solvers.trws import make_messages
 
     height, width, size = 288, 384, 16
     crf = gm.CRF(height * width, size).add_unary(
         np.random.default_rng(0).normal(size=(height * width, size))
     )
     crf.add(gm.Potts(gm.grid_edges(height, width), 0.5))
-    messages = GridMessages(crf, {}, (height, width))
+    messages = make_messages(crf, {})
     touched = np.zeros(7 * crf.n_coords)  # unary, four messages read, two written
     passes, copies = [], []
     for k in range(2 * repeat + 2):
@@ -145,15 +150,18 @@ def compare_copy(repeat: int) -> None:
         touched.copy()
         copies.append(time.process_time() - start)
     print(
-        f"TRW-S pass 384x288x16: {min(passes[1:]) * 1e3:.1f} ms, a copy of the bytes it touches {min(copies) * 1e3:.1f} ms: "
+        f"TRW-S pass 384x288x16: {min(passes[1:]) * 1e3:.1f} ms, a copy of the bytes it touches "
+        f"{min(copies) * 1e3:.1f} ms: "
         f"{min(passes[1:]) / min(copies):.2f}x"
     )
 
 
 def first_call() -> None:
     code = (
-        "import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, 3).add_unary(np.random.rand(100, 3)); "
-        "crf.add(gm.Potts(gm.grid_edges(10, 10), .3)); gm.plugins(); t = time.perf_counter(); gm.solve(crf, solver='trws'); "
+        "import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, "
+        "3).add_unary(np.random.rand(100, 3)); "
+        "crf.add(gm.Potts(gm.grid_edges(10, 10), .3)); gm.plugins(); t = time.perf_counter(); "
+        "gm.solve(crf, solver='trws'); "
         "print(time.perf_counter() - t)"
     )
     command = [sys.executable, "-c", code]
@@ -162,7 +170,8 @@ def first_call() -> None:
         for _ in range(3)
     ]
     print(
-        f"first gm.solve(solver='trws') in a new process, kernels cached: {min(runs):.2f} s (includes importing numba)"
+        f"first gm.solve(solver='trws') in a new process, kernels cached: {min(runs):.2f} s "
+        f"(includes importing numba)"
     )
 
 
@@ -185,7 +194,8 @@ def main() -> None:
             )
             seconds, result = seconds_to_gap(crf, solver, best, gap, args.repeat)
             print(
-                f"{name} {solver}: dual gap {gap:g} in {seconds:.4f} s = {seconds / unit:.2f} units; energy {result.energy:.4f}, "
+                f"{name} {solver}: dual gap {gap:g} in {seconds:.4f} s = {seconds / unit:.2f} "
+                f"units; energy {result.energy:.4f}, "
                 f"{100 * (result.energy - best) / abs(best):.4f} % above the best bound {best:.4f}"
             )
     for name, run in (

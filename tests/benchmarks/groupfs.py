@@ -2,7 +2,8 @@
 
     python tests/benchmarks/groupfs.py
 
-The unit is a 300 x 300 float64 matrix product timed in the same run, so figures of different machines compare.
+The unit is a 300 x 300 float64 matrix product timed in the same run, so figures of different
+machines compare.
 """
 
 from __future__ import annotations
@@ -62,10 +63,12 @@ def assignment(unit: float) -> None:
     labels = constrained_assignment(costs, (24, 36))
     print(
         f"assignment (600, 20): shortest paths {1e3 * flow:.1f} ms ({flow / unit:.1f} units), "
-        f"HiGHS LP {program / flow:.0f}x that, 200 + 200 links {linked:.2f} s ({linked / flow:.0f}x)"
+        f"HiGHS LP {program / flow:.0f}x that, 200 + 200 links {linked:.2f} s "
+        f"({linked / flow:.0f}x)"
     )
     print(
-        f"  exact: LP - ours = {linear_program(costs, 24, 36) - costs[np.arange(n), labels].sum():.1e}; greedy is "
+        f"  exact: LP - ours = "
+        f"{linear_program(costs, 24, 36) - costs[np.arange(n), labels].sum():.1e}; greedy is "
         f"{costs[np.arange(n), greedy_assignment(costs, 36)].sum() - costs[np.arange(n), labels].sum():.3f} above"
     )
 
@@ -104,13 +107,16 @@ def boosting(unit: float) -> None:
         seconds(lambda: stage(0), 1),
     )
     print(
-        f"boosting stage, 1000 hypercuts, n = 600: {1e3 * thousand:.2f} ms ({thousand / unit:.1f} units); with exact thresholds "
-        f"by argsort {10 * hundred / thousand:.0f}x; all {positives.size * negatives.size * n_kernels} hypercuts {full:.3f} s"
+        f"boosting stage, 1000 hypercuts, n = 600: {1e3 * thousand:.2f} ms ({thousand / unit:.1f} "
+        f"units); with exact thresholds "
+        f"by argsort {10 * hundred / thousand:.0f}x; all "
+        f"{positives.size * negatives.size * n_kernels} hypercuts {full:.3f} s"
     )
     gains = [stage(k) / stage(0) for k in (20, 200, 1000)]
     shares = " / ".join(f"{gain:.2f}" for gain in gains)
     print(
-        f"  gain of the best of 20 / 200 / 1000 random cuts, as a share of the full search: {shares}"
+        f"  gain of the best of 20 / 200 / 1000 random cuts, as a share of the full search: "
+        f"{shares}"
     )
 
 
@@ -122,7 +128,8 @@ def classifiers() -> None:
     )
     boosted = seconds(lambda: BoostedClassifiers(kernels, 16).scores(data.labels, 5, 0), 3)
     print(
-        f"scores of 16 clusters, n = 320, 4 kernels: contrast {1e3 * contrast:.0f} ms, boosted (15 stages) "
+        f"scores of 16 clusters, n = 320, 4 kernels: contrast {1e3 * contrast:.0f} ms, boosted "
+        f"(15 stages) "
         f"{boosted / contrast:.0f}x"
     )
 

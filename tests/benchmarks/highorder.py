@@ -1,4 +1,5 @@
-"""Speed of the high-order slaves as ratios: against reading the costs once, against explicit tables, and at large sizes.
+"""Speed of the high-order slaves as ratios: against reading the costs once, against explicit
+tables, and at large sizes.
 
 Run: python tests/benchmarks/highorder.py
 """
@@ -38,7 +39,8 @@ def workload(rng, side=50, labels=5, reward=0.0):
 
 def pn_workload(rng):
     print(
-        "Pn-Potts, 50x50 grid, all 3x3 cliques, 5 labels (times of reading theta once; ns per clique)"
+        "Pn-Potts, 50x50 grid, all 3x3 cliques, 5 labels (times of reading theta once; ns per "
+        "clique)"
     )
     for name, reward in (("mixed", 0.0), ("half constant", 5.5), ("constant", 100.0)):
         one_pn_workload(name, *workload(rng, reward=reward), rng.normal(size=(48 * 48 * 9, 5)))
@@ -59,13 +61,15 @@ def one_pn_workload(name, block, w, theta):
     ):
         t = seconds(function)
         print(
-            f"  {name:14s} ({constant:4.0%} constant) {what:14s} {t / read:7.1f} x read   {t / len(block) * 1e9:7.0f} ns"
+            f"  {name:14s} ({constant:4.0%} constant) {what:14s} {t / read:7.1f} x read   "
+            f"{t / len(block) * 1e9:7.0f} ns"
         )
 
 
 def against_tables(rng):
     print(
-        "Against the compiled table slave on the same cliques (k = 5, L = 4, 400 cliques): table time / our time"
+        "Against the compiled table slave on the same cliques (k = 5, L = 4, 400 cliques): table "
+        "time / our time"
     )
     cliques = np.stack([rng.choice(60, 5, replace=False) for _ in range(400)])
     patterns = np.unique(rng.integers(0, 4, size=(8, 5)), axis=0)
@@ -118,7 +122,8 @@ def large_cliques(rng):
         t = seconds(lambda s=solver, b=block, p=prepared: s.minimise(b, theta, p), 3)
         marginals = seconds(lambda s=solver, b=block, p=prepared: s.min_marginals(b, theta, p), 3)
         print(
-            f"  {block.name:12s} minimise {t / read:8.1f} x read ({t / 100 * 1e6:7.1f} us per clique)   "
+            f"  {block.name:12s} minimise {t / read:8.1f} x read ({t / 100 * 1e6:7.1f} us per "
+            f"clique)   "
             f"min-marginals {marginals / read:8.1f} x"
         )
 

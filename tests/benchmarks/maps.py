@@ -1,6 +1,7 @@
 """MAP instances with known optima: bounds, energies and proofs of every solver.
 
-    python tests/benchmarks/maps.py --data ../shared/data [--solvers auto,exact,...] [--time-limit 20] [--only SUBSTRING]
+    python tests/benchmarks/maps.py --data ../shared/data [--solvers auto,exact,...] [--time-limit
+    20] [--only SUBSTRING]
 
 Prints one line per instance and solver, and the counts: for every solver that claims a bound,
 bound <= known optimum <= energy; how many optima were reached, how many were proved.
@@ -78,12 +79,14 @@ def main() -> None:
             }
             flags = "".join(f" {name}" for name, on in marks.items() if on)
             print(
-                f"{solver:17s} {row['file'][:34]:34s} known {optimum:14.6f} energy {result.energy:14.6f} "
+                f"{solver:17s} {row['file'][:34]:34s} known {optimum:14.6f} energy "
+                f"{result.energy:14.6f} "
                 f"bound {result.bound:14.6f} {seconds:6.1f} s{flags} [{result.reason[:60]}]",
                 flush=True,
             )
         print(
-            f"== {solver}: {wrong} wrong, {refused} refused; of {proved_rows} proved optima {reached} reached, {proved} proved; "
+            f"== {solver}: {wrong} wrong, {refused} refused; of {proved_rows} proved optima "
+            f"{reached} reached, {proved} proved; "
             f"of {tight} LP-tight ones {tight_proved} proved",
             flush=True,
         )

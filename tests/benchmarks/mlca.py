@@ -2,7 +2,8 @@
 
     python tests/benchmarks/mlca.py [--rows 2000000] [--features 135]
 
-Set OMP_NUM_THREADS=1 for steady figures. CPU seconds of this process, so that busy neighbours matter little.
+Set OMP_NUM_THREADS=1 for steady figures. CPU seconds of this process, so that busy neighbours
+matter little.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def compare_with_gram(n: int, d: int, rng: np.random.Generator, rounds: int = 5)
         )
         ratios = pairs[:, 1] / pairs[:, 0]
         print(
-            f"n = {n:,}, d = {d}, {np.dtype(dtype).name}: fit / (X.T @ X) = {np.median(ratios):.2f} "
-            f"(median of {rounds}; {ratios.min():.2f} to {ratios.max():.2f}), X.T @ X {pairs[:, 0].min():.2f} CPU s"
+            f"n = {n:,}, d = {d}, {np.dtype(dtype).name}: fit / (X.T @ X) = "
+            f"{np.median(ratios):.2f} "
+            f"(median of {rounds}; {ratios.min():.2f} to {ratios.max():.2f}), X.T @ X "
+            f"{pairs[:, 0].min():.2f} CPU s"
         )
 
 
@@ -51,14 +54,17 @@ def growth(n: int, d: int, rng: np.random.Generator) -> None:
     ]
     for m, s in zip(sizes, seconds):
         print(
-            f"n = {m:>9,}: time / time(n = {sizes[0]:,}) = {s / seconds[0]:.2f}, linear would be {m / sizes[0]:.0f}"
+            f"n = {m:>9,}: time / time(n = {sizes[0]:,}) = {s / seconds[0]:.2f}, linear would be "
+            f"{m / sizes[0]:.0f}"
         )
     slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
     print(f"time grows like n^{slope:.2f}")
 
 
 def streaming_memory(n: int, d: int, rng: np.random.Generator) -> None:
-    """Peak of what Python and NumPy allocate while fitting a memory-mapped file, and an iterator of chunks."""
+    """Peak of what Python and NumPy allocate while fitting a memory-mapped file, and an iterator
+    of chunks.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.f32"
         with open(path, "wb") as stream:
@@ -98,7 +104,8 @@ def subsampled(n: int, d: int, rng: np.random.Generator) -> None:
         for m in (full, part)
     )
     print(
-        f"a tenth of n = {n:,}: time / full = {seconds[1] / seconds[0]:.2f}, cosine of the metrics {np.sum(M * N):.4f}"
+        f"a tenth of n = {n:,}: time / full = {seconds[1] / seconds[0]:.2f}, cosine of the "
+        f"metrics {np.sum(M * N):.4f}"
     )
 
 

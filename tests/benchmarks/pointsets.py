@@ -1,6 +1,8 @@
-"""Point sets: one outer iteration of the annealing against a loop over a library's Sinkhorn; cost against size.
+"""Point sets: one outer iteration of the annealing against a loop over a library's Sinkhorn; cost
+against size.
 
-Run: python tests/benchmarks/pointsets.py. Everything is measured in one run on one thread; read the ratios.
+Run: python tests/benchmarks/pointsets.py. Everything is measured in one run on one thread; read the
+ratios.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def timed(function, repeat=7):
 
 
 def problem(n_images, n_centres, n_points=20):
-    """Normalised images, centres taken from them, and a state warm from a few sweeps at the temperature before."""
+    """Normalised images, centres taken from them, and a state warm from a few sweeps at the
+    temperature before.
+    """
     data = make_point_sets(n_centres, n_images // n_centres, n_points, 0.04, random_state=0)
     images = check_point_sets("images", data.images)
     images = images.shifted(images.means())
@@ -52,7 +56,8 @@ def outer_iteration():
         first = timed(lambda a=args, b=beta: sweep(*a, b), repeat=1)
         again = timed(lambda a=args, b=beta: sweep(*a, b))
         print(
-            f"  beta {beta:5.0f}: {first:6.1f} ms the first sweep after raising beta, {again:6.1f} ms the next ones"
+            f"  beta {beta:5.0f}: {first:6.1f} ms the first sweep after raising beta, "
+            f"{again:6.1f} ms the next ones"
         )
 
 
@@ -76,18 +81,22 @@ def against_pot():
         sweep(state, centres, image, centre, BETA, tol, limit)
 
     print("Matches of 1000 pairs at one temperature (ours: also motion and pull on the centres)")
-    # POT stops on the norm of the column error of a plan with sum one: ours / sqrt(20) is at least as loose for POT
+    # POT stops on the norm of the column error of a plan with sum one: ours / sqrt(20) is at least
+    # as loose for POT
     loose = timed(lambda: loop(TOL / np.sqrt(20), SWEEPS), repeat=3)
     tight = timed(lambda: loop(1e-9, 1000), repeat=1)
     warm = timed(lambda: sweep(state, centres, image, centre, BETA))
     cold_loose, cold_tight = timed(lambda: cold(TOL, SWEEPS)), timed(lambda: cold(2e-8, 1000))
     print(
-        f"  tolerance 1e-2, 50 sweeps : loop over ot.sinkhorn {loose:7.0f} ms; ours warm {warm:5.1f} ms, {loose / warm:5.0f}x; "
+        f"  tolerance 1e-2, 50 sweeps : loop over ot.sinkhorn {loose:7.0f} ms; ours warm "
+        f"{warm:5.1f} ms, {loose / warm:5.0f}x; "
         f"cold {cold_loose:5.1f} ms, {loose / cold_loose:5.0f}x"
     )
     print(
-        f"  POT's defaults (1e-9, 1000): loop over ot.sinkhorn {tight:7.0f} ms; ours from a cold start to the same "
-        f"tolerance {cold_tight:5.1f} ms, {tight / cold_tight:5.0f}x; a warm step of the annealing {tight / warm:5.0f}x"
+        f"  POT's defaults (1e-9, 1000): loop over ot.sinkhorn {tight:7.0f} ms; ours from a cold "
+        f"start to the same "
+        f"tolerance {cold_tight:5.1f} ms, {tight / cold_tight:5.0f}x; a warm step of the "
+        f"annealing {tight / warm:5.0f}x"
     )
 
 

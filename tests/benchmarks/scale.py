@@ -1,19 +1,25 @@
 """How training scales: over workers, and with the size of the problem.
 
-    python tests/benchmarks/scale.py [--only workers,size,messages] [--work 0.1] [--rounds 8] [--repeats 3]
+    python tests/benchmarks/scale.py [--only workers,size,messages] [--work 0.1] [--rounds 8]
+    [--repeats 3]
 
-(a) workers: rounds per second of batch training (optimizer="subgradient") with 1 and 2 threads, processes and Dask workers, as
-    ratios to serial, on small and on larger grids that take at least `--work` CPU seconds a round for each of two workers
-    (targets: 1.7 for threads, 1.5 for Dask). Rounds are timed between passes, so starting workers and sending samples does not
-    count. Every run is divided by a serial run right before it, and the median of `--repeats` such ratios counts. `by CPU` is
-    what free cores would give: CPU time of a serial round over that of the busiest worker plus that of the caller. It leaves
-    out waiting (latency, the interpreter lock), so it is an upper estimate and no measurement; threads share a clock and have none.
-(b) size: CPU time of a round, serial, against the number of samples, variables, labels and the size of cliques; the slopes are
-    those of a straight line in log-log scale.
-(c) messages: what a round costs besides the work: bytes out and back, and the time of a call that does nothing.
+(a) workers: rounds per second of batch training (optimizer="subgradient") with 1 and 2 threads,
+    processes and Dask workers, as ratios to serial, on small and on larger grids that take at least
+    `--work` CPU seconds a round for each of two workers
+    (targets: 1.7 for threads, 1.5 for Dask). Rounds are timed between passes, so starting workers
+    and sending samples does not count. Every run is divided by a serial run right before it, and
+    the median of `--repeats` such ratios counts. `by CPU` is what free cores would give: CPU time
+    of a serial round over that of the busiest worker plus that of the caller. It leaves out waiting
+    (latency, the interpreter lock), so it is an upper estimate and no measurement; threads share a
+    clock and have none.
+(b) size: CPU time of a round, serial, against the number of samples, variables, labels and the size
+    of cliques; the slopes are those of a straight line in log-log scale.
+(c) messages: what a round costs besides the work: bytes out and back, and the time of a call that
+does nothing.
 
-A machine has to have two free cores for (a) to mean anything. So the ceiling, two independent copies of the serial run at the
-same time, is measured beside it, and the verdict says when the ratios are other people's work.
+A machine has to have two free cores for (a) to mean anything. So the ceiling, two independent
+copies of the serial run at the same time, is measured beside it, and the verdict says when the
+ratios are other people's work.
 """
 
 from __future__ import annotations
@@ -64,7 +70,9 @@ def grid_samples(n: int, side: int = 30, n_labels: int = 4, seed: int = 0) -> li
 def clique_samples(
     size: int, n: int = 4, n_cliques: int = 400, n_labels: int = 3, seed: int = 0
 ) -> list[gm.Sample]:
-    """Cliques of `size` variables that pay for disagreement (Pn-Potts), over as many variables as they have members."""
+    """Cliques of `size` variables that pay for disagreement (Pn-Potts), over as many variables
+    as they have members.
+    """
     rng, samples = np.random.default_rng(seed), []
     n_vars = n_cliques
     for _ in range(n):
@@ -145,9 +153,12 @@ def dask_client(n_workers: int) -> Iterator:
 
 
 def ceiling(n: int, side: int, rounds: int) -> float:
-    """How much faster two independent processes are than one after the other: all that this machine can give."""
+    """How much faster two independent processes are than one after the other: all that this
+    machine can give.
+    """
     code = (
-        f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); import scale; "
+        f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); import "
+        f"scale; "
         f"print(scale.train(scale.grid_samples({n}, {side}), {rounds}))"
     )
 
@@ -174,7 +185,9 @@ def cpu_seconds(_: int) -> float:
 def paired(
     samples: list[gm.Sample], rounds: int, executor: gm.Executor
 ) -> tuple[float, float, float]:
-    """(seconds of a round, of a serial one right before it, CPU seconds of the busiest worker and the caller in a round)."""
+    """(seconds of a round, of a serial one right before it, CPU seconds of the busiest worker
+    and the caller in a round).
+    """
     serial = train(samples, rounds, executor=SERIAL)
     marks: list[tuple[float, list[float]]] = []
 
@@ -203,7 +216,9 @@ def paired(
 
 
 def workers(args: argparse.Namespace) -> None:
-    """Many small samples, whose rounds are mostly Python, and a few larger ones, which are mostly compiled."""
+    """Many small samples, whose rounds are mostly Python, and a few larger ones, which are
+    mostly compiled.
+    """
     for side in (30, 300):
         compare_executors(args, side, samples_for(args.work, side))
 
@@ -234,10 +249,12 @@ def compare_executors(args: argparse.Namespace, side: int, n: int) -> None:
                 found.setdefault((name, k), []).append(paired(samples, args.rounds, executor))
     tops = [ceiling(n // 2, side, args.rounds) for _ in range(args.repeats)]
     print(
-        f"\n(a) {n} grids {side}x{side}, 4 labels: {1e3 * work:.0f} CPU ms a round, {5e2 * work:.0f} for each of two workers"
+        f"\n(a) {n} grids {side}x{side}, 4 labels: {1e3 * work:.0f} CPU ms a round, "
+        f"{5e2 * work:.0f} for each of two workers"
     )
     print(
-        f"{'executor':>12} {'workers':>8} {'rounds/s':>9} {'ratio':>6} {'from':>6} {'to':>6} {'by CPU':>7}"
+        f"{'executor':>12} {'workers':>8} {'rounds/s':>9} {'ratio':>6} {'from':>6} {'to':>6} "
+        f"{'by CPU':>7}"
     )
     believable = np.median(tops) >= 1.7
     for (name, k), runs in found.items():
@@ -245,16 +262,19 @@ def compare_executors(args: argparse.Namespace, side: int, n: int) -> None:
         ratios = serial / seconds
         believable &= ratios.max() <= 1.15 * k  # nobody is faster than the workers there are
         print(
-            f"{name:>12} {k:>8} {1.0 / np.median(seconds):>9.2f} {np.median(ratios):>6.2f} {ratios.min():>6.2f} "
+            f"{name:>12} {k:>8} {1.0 / np.median(seconds):>9.2f} {np.median(ratios):>6.2f} "
+            f"{ratios.min():>6.2f} "
             f"{ratios.max():>6.2f} {work / np.median(cpu):>7.2f}"
         )
     print(
-        f"{'ceiling':>12} {2:>8} {'':>9} {np.median(tops):>6.2f} {min(tops):>6.2f} {max(tops):>6.2f}"
+        f"{'ceiling':>12} {2:>8} {'':>9} {np.median(tops):>6.2f} {min(tops):>6.2f} "
+        f"{max(tops):>6.2f}"
     )
     print(
         "verdict: the machine was free, the ratios hold"
         if believable
-        else "verdict: the machine was NOT free (ceiling below 1.7, or more speed than workers): these ratios are no measurement"
+        else "verdict: the machine was NOT free (ceiling below 1.7, or more speed than workers): "
+        "these ratios are no measurement"
     )
 
 
@@ -281,7 +301,8 @@ def size(args: argparse.Namespace) -> None:
         axis = [v * v for v in values] if name == "variables" else values
         cells = "  ".join(f"{x}: {1e3 * s:.2f}" for x, s in zip(axis, seconds))
         print(
-            f"{name:>12}  slope {slope(axis, seconds):.2f}, of the larger half {slope(axis[-3:], seconds[-3:]):.2f}   {cells}"
+            f"{name:>12}  slope {slope(axis, seconds):.2f}, of the larger half "
+            f"{slope(axis[-3:], seconds[-3:]):.2f}   {cells}"
         )
 
 

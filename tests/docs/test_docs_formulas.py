@@ -1,4 +1,6 @@
-"""Formulas of pages and docstrings: MathML, one description for each parameter, brackets that are no links."""
+"""Formulas of pages and docstrings: MathML, one description for each parameter, brackets that
+are no links.
+"""
 
 import re
 import sys
@@ -50,8 +52,10 @@ def test_every_formula_of_the_docstrings_is_understood():
 
 def test_docstring():
     shown = formulas.markdown(
-        "Edges :math:`s\\,[a \\ne b]`, and [l != truth][v] in words.\n\n.. math:: a +\n    b\n\nParameters\n----------\n"
-        "edges : int (M, 2).\n\nReturns\n-------\ncosts : float (M,).\n\nExamples\n--------\n>>> f()\n[1, 2]"
+        "Edges :math:`s\\,[a \\ne b]`, and [l != truth][v] in words.\n\n.. math:: a +\n    "
+        "b\n\nParameters\n----------\n"
+        "edges : int (M, 2).\n\nReturns\n-------\ncosts : float (M,).\n\nExamples\n--------\n>>> "
+        "f()\n[1, 2]"
     )
     assert "$s\\,[a \\ne b]$, and \\[l != truth]\\[v] in words" in shown
     assert "\n$$\na + b\n$$\n" in shown

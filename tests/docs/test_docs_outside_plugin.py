@@ -1,4 +1,6 @@
-"""The plugin from outside is installed like a stranger's, found by its entry point, and passes its own tests."""
+"""The plugin from outside is installed like a stranger's, found by its entry point, and passes
+its own tests.
+"""
 
 import importlib.util
 import json
@@ -15,7 +17,9 @@ PLUGIN = docs_code.ROOT / "examples" / "outside_plugin"
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Installed beside the environment of the tests, not into it; without the network if the build backend is there."""
+    """Installed beside the environment of the tests, not into it; without the network if the
+    build backend is there.
+    """
     target = tmp_path_factory.mktemp("outside")
     # a copy, so that the build leaves nothing in the checkout
     source = target / "source"

@@ -41,7 +41,9 @@ def test_code_of_a_page_runs(path, tmp_path, monkeypatch):
 
 
 def test_the_readme_keeps_its_promises(tmp_path, monkeypatch):
-    """The tour: a high-order model with a proof, a slave solver that passes the kit and is chosen, hidden labels; in 20 lines."""
+    """The tour: a high-order model with a proof, a slave solver that passes the kit and is
+    chosen, hidden labels; in less than 30 lines.
+    """
     monkeypatch.chdir(tmp_path)
     tour, own = docs_code.python_of(README)
     names: dict = {"__name__": "documentation"}
@@ -56,13 +58,13 @@ def test_the_readme_keeps_its_promises(tmp_path, monkeypatch):
     gm.testing.check(solver)
     slaves = gm.decompose(names["sample"].crf, "per-clique")
     assert "edge-tables" in {group.solver.name for group in slaves.groups}
-    assert lines_of(tour) == 20
+    assert lines_of(tour) < 30
     docs_code.assert_same_output(docs_code.promised(own), docs_code.run(own, names))
     assert (
         all(x[:8].sum() % 2 == x[4:].sum() % 2 == 0 for x in names["even"])
         and names["model"].weights["parity"] > 0
     )
-    assert lines_of(own) <= 30
+    assert lines_of(own) <= 36
 
 
 def lines_of(code):
