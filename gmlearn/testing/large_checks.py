@@ -168,7 +168,6 @@ def _solve_in_time(crf: CRF, w: Weights, solver: Any, extra: float = 0.0) -> Res
         LIMIT + LATE + extra,
         f"by the solver {name!r} with time_limit={LIMIT}",
         thread_time,
-        tries=3,
     )
 
 
