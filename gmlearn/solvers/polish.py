@@ -264,9 +264,13 @@ class Polisher:
             x = self.repair(x)
         better = self.descend(x, lambda: problem.time_left <= 0)
         problem.offer(better, f"{source}, {'ICM' if self.costs.rest else 'chain-ICM'}")
-        best = np.asarray(problem.labels)
-        if not np.array_equal(better, best):
-            problem.offer(self.fuse(best, better), "fusion of two labellings")
+        self.combine(problem, better)
+
+    def combine(self, problem: Problem, x: np.ndarray) -> None:
+        """Offer the fusion of `x` with the best labelling known, if there is one."""
+        best = problem.labels
+        if best is not None and not np.array_equal(x, best):
+            problem.offer(self.fuse(best, x), "fusion of two labellings")
 
 
 class ICM(MapSolver):
