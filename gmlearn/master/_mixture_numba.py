@@ -13,6 +13,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+#: sums may be taken in any order (SIMD); inf and NaN keep their meaning
+FAST = {"reassoc", "contract", "nsz"}
+
 
 @intrinsic
 def lowest_bit(typingctx, word):
@@ -33,35 +36,44 @@ def dual_costs(coords, unary, centre, y, mean, inverse, theta):
 
 
 @numba.njit(cache=True, nogil=True)
-def costs_of(starts, ind, theta, total):
-    """total (M,) -= <theta, ind> of every slave; a forbidden label costs inf and has ind = 0."""
-    for m in range(len(total)):
-        for d in range(starts[m], starts[m + 1]):
-            if ind[d] > 0.0:
-                total[m] -= theta[d] * ind[d]
+def costs_of(starts, ones, ind, theta, total, size):
+    """total (M,) -= <theta, ind> of every slave, size (M,) += the same of absolute values.
+
+    ones (K,) : where ind (D,) is not 0, ascending.
+    """
+    m = 0
+    for d in ones:
+        while d >= starts[m + 1]:
+            m += 1
+        total[m] -= theta[d] * ind[d]
+        size[m] += abs(theta[d])
 
 
 @numba.njit(cache=True, nogil=True)
-def keep_minimisers(structure, working_set, share, ind, features, fixed, place):
+def keep_minimisers(structure, working_set, share, ind, ones, features, fixed, rounding, place):
     """Put the minimisers `ind` (D,) into the working sets, in place of those of no use for longest.
 
-    One that the mixture has a share of goes last. place (M,) : where it is now; -1 where it is not
-    made of zeros and ones, and so is not kept.
+    One that the mixture has a share of goes last. ones (K,) : where ind is not 0, ascending.
+    rounding (M,) : differences of fixed costs that mean nothing.
+    place (M,) : where each is now; -1 where it is not made of zeros and ones, and so is not kept.
     """
     starts, words = structure.starts, structure.words
     bits, used = working_set.bits, working_set.used
-    size = used.shape[1]
+    size, at, widest = used.shape[1], 0, 1
+    for m in range(len(starts) - 1):
+        widest = max(widest, words[m + 1] - words[m])
+    found = np.zeros(widest, np.uint64)
     for m in range(len(starts) - 1):
         first, n_words = words[m], words[m + 1] - words[m]
-        found = np.zeros(n_words, np.uint64)
+        for k in range(n_words):
+            found[k] = 0
         place[m] = -1
         whole = True
-        for i in range(starts[m + 1] - starts[m]):
-            value = ind[starts[m] + i]
-            if value == 1.0:
-                found[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-            elif value != 0.0:
-                whole = False
+        while at < len(ones) and ones[at] < starts[m + 1]:
+            i = ones[at] - starts[m]
+            whole &= ind[ones[at]] == 1.0
+            found[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+            at += 1
         if not whole:
             continue
         newest, oldest, least = 0, 0, np.inf
@@ -70,9 +82,9 @@ def keep_minimisers(structure, working_set, share, ind, features, fixed, place):
             worth = used[m, j] + (1e12 * (1.0 + share[m, j]) if share[m, j] > 0.0 else 0.0)
             if worth < least:
                 oldest, least = j, worth
-            if used[m, j] == 0 or abs(working_set.fixed[m, j] - fixed[m]) > 1e-6:
+            same = abs(working_set.fixed[m, j] - fixed[m]) <= rounding[m]
+            if used[m, j] == 0 or not same:
                 continue
-            same = True
             for k in range(n_words):
                 same &= bits[first + k, j] == found[k]
             for p in range(features.shape[1]):  # variables of one slave alone have no bits
@@ -172,7 +184,7 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
     Returns the change of the clique features (P,), the change of the proximal dual at fixed
     weights, and the squared length of the joint move.
     """
-    starts, words, coords, copies = structure
+    starts, words, coords, weight = structure
     bits, used = working_set.bits, working_set.used
     y, mean, clique, fixed, share = point
     widest = 0
@@ -202,7 +214,7 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
         if worst < 0:
             paid = leave_the_rest(step, structure, working_set, point, rest, given, m, best)
             for i in range(size):
-                spread += step[i] * step[i] * (1.0 - 1.0 / copies[coords[a + i]])
+                spread += step[i] * step[i] * (1.0 - weight[coords[a + i]])
                 length += step[i] * step[i]
         else:
             paid = working_set.fixed[m, worst]
@@ -211,7 +223,7 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
             for k in range(words[m], words[m + 1]):
                 word, base = bits[k, worst] ^ bits[k, best], a + ((k - words[m]) << 6)
                 while word:
-                    spread += 1.0 - 1.0 / copies[coords[base + lowest_bit(word)]]
+                    spread += 1.0 - weight[coords[base + lowest_bit(word)]]
                     length += 1.0
                     word &= word - np.uint64(1)
         most = share[m, worst] if worst >= 0 else rest
@@ -233,17 +245,13 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
 @numba.njit(cache=True, nogil=True, inline="always")
 def move_indicators(structure, bits, y, mean, step, m, worst, best, delta):
     """y += delta (best - worst) of slave m, and the means; along `step`, zeroed, if worst is -1."""
-    words, coords, copies, a = (
-        structure.words,
-        structure.coords,
-        structure.copies,
-        structure.starts[m],
-    )
+    words, coords, weight = structure.words, structure.coords, structure.weight
+    a = structure.starts[m]
     if worst < 0:
         for i in range(structure.starts[m + 1] - a):
             if step[i] != 0.0:
                 y[a + i] = max(y[a + i] + delta * step[i], 0.0)
-                mean[coords[a + i]] += delta * step[i] / copies[coords[a + i]]
+                mean[coords[a + i]] += delta * step[i] * weight[coords[a + i]]
                 step[i] = 0.0
         return
     for k in range(words[m], words[m + 1]):
@@ -253,11 +261,11 @@ def move_indicators(structure, bits, y, mean, step, m, worst, best, delta):
             place = lowest_bit(word)
             i, move = base + place, delta if (ones >> place) & np.uint64(1) else -delta
             y[i] = max(y[i] + move, 0.0)
-            mean[coords[i]] += move / copies[coords[i]]
+            mean[coords[i]] += move * weight[coords[i]]
             word &= word - np.uint64(1)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def frank_wolfe_steps(
     structure, point, place, ind, features, fixed, unary, centre, w, inverse, curvature
 ):
@@ -266,29 +274,30 @@ def frank_wolfe_steps(
     Arguments and results as in `pairwise_steps`; ind (D,), features (M, P), fixed (M,) : of the
     minimisers.   place (M,) : where each stands in its working set, or -1.
     """
-    starts, _, coords, copies = structure
+    starts, _, coords, weight = structure
     y, mean, clique, own, share = point
     turn, change, square = np.zeros(len(w)), 0.0, 0.0
     for m in range(len(own)):
         gap, spread, length = own[m] - fixed[m], 0.0, 0.0
         for p in range(len(w)):
             gap += w[p] * (clique[m, p] - features[m, p])
-        for d in range(starts[m], starts[m + 1]):
+        # selections, no branches: which labels move cannot be predicted; theta may be inf elsewhere
+        for d in range(np.uint64(starts[m]), np.uint64(starts[m + 1])):
             step, c = ind[d] - y[d], coords[d]
-            if step != 0.0:
-                gap -= (unary[c] + centre[d] + (y[d] - mean[c]) * inverse) * step
-                spread += step * step * (1.0 - 1.0 / copies[c])
-                length += step * step
+            theta = unary[c] + centre[d] + (y[d] - mean[c]) * inverse
+            gap -= theta * step if step != 0.0 else 0.0
+            spread += step * step * (1.0 - weight[c])
+            length += step * step
         if not gap > 1e-12 * inverse:
             continue
         # without dual variables nothing but the weights bends the dual: their line search decides
         delta = min(1.0, gap / max(spread * inverse + length * curvature, 1e-300))
         change += delta * (0.5 * delta * spread * inverse - gap)
         square += delta * delta * length
-        for d in range(starts[m], starts[m + 1]):
+        for d in range(np.uint64(starts[m]), np.uint64(starts[m + 1])):
             step = delta * (ind[d] - y[d])
             y[d] += step
-            mean[coords[d]] += step / copies[coords[d]]
+            mean[coords[d]] += step * weight[coords[d]]
         for p in range(len(w)):
             moved = delta * (features[m, p] - clique[m, p])
             clique[m, p] += moved
@@ -302,18 +311,10 @@ def frank_wolfe_steps(
 
 
 @numba.njit(cache=True, nogil=True)
-def move_centre(coords, copies, centre, average, y, mean, inverse, rate):
-    """centre += (y - mean) / c, `average` follows it at `rate`; tiny shares go, means are formed
-    again. All in place.
-    """
+def move_centre(coords, centre, average, y, mean, inverse, rate):
+    """centre += (y - mean) / c, and `average` follows it at `rate`, in place."""
     for d in range(len(coords)):
-        c = coords[d]
-        centre[d] += (y[d] - mean[c]) * inverse
+        centre[d] += (y[d] - mean[coords[d]]) * inverse
         average[d] += rate * (centre[d] - average[d])
-    mean[:] = 0.0
-    for d in range(len(coords)):
-        if y[d] < 1e-9:  # no denormal numbers: they are a hundred times slower
-            y[d] = 0.0
-        mean[coords[d]] += y[d]
-    for c in range(len(mean)):
-        mean[c] /= copies[c]
+        # no denormal numbers: they are a hundred times slower
+        y[d] = y[d] if y[d] > 1e-12 else 0.0

@@ -68,7 +68,7 @@ def ascend_bcfw(
             if (p + 1) % inner == 0:
                 mixture.move_centre(inverse, RATE)
         if k % RECENTRE == 0:
-            state.centre, state.average = dual.centred(state.centre), dual.centred(state.average)
+            mixture.recentre()
         current = replace(dual.round(state.average), blend=state.mean.copy())
         if current.bound > best:
             best = current.bound

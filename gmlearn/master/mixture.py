@@ -28,6 +28,8 @@ from gmlearn.master.dual import Dual
 from gmlearn.model.weights import WeightLayout
 from gmlearn.slaves import SlaveResult
 
+#: relative error of a minimiser's costs
+ROUNDING = 1e-9
 #: bytes that the working sets of one batch may take
 MOST_BYTES = 2**26
 
@@ -38,13 +40,13 @@ class Structure(NamedTuple):
     starts : int (M + 1,), where the dual variables of each slave begin.
     words : int (M + 1,), where the words of its bits begin.
     coords : uint32 (D,), the coordinate of each dual variable.
-    copies : float (n_coords,), how many slaves hold each coordinate, at least 1.
+    weight : float (n_coords,), 1 / how many slaves hold each coordinate (1 where none does).
     """
 
     starts: np.ndarray
     words: np.ndarray
     coords: np.ndarray
-    copies: np.ndarray
+    weight: np.ndarray
 
 
 class Point(NamedTuple):
@@ -123,11 +125,15 @@ class MixtureState:
 
 
 class Minimisers(NamedTuple):
-    """Of all slaves: indicators (D,), clique features (M, P), fixed costs (M,), minima (M,)."""
+    """Of all slaves: indicators (D,), where they are not 0 (K,), clique features (M, P), fixed
+    costs (M,), the error that these may have (M,), minima (M,).
+    """
 
     ind: np.ndarray
+    ones: np.ndarray
     features: np.ndarray
     fixed: np.ndarray
+    rounding: np.ndarray
     value: np.ndarray
 
 
@@ -177,8 +183,8 @@ class Mixture:
         ]
         bounds = np.concatenate([*starts, [len(slaves.coords)]]).astype(np.int64)
         words = np.concatenate([[0], np.cumsum((np.diff(bounds) + 63) // 64)])
-        copies = np.maximum(slaves.count, 1.0)
-        return Structure(bounds, words, slaves.coords.astype(np.uint32), copies)
+        weight = 1.0 / np.maximum(slaves.count, 1.0)
+        return Structure(bounds, words, slaves.coords.astype(np.uint32), weight)
 
     # ------------------------------------------------------------------ minimisers
 
@@ -191,13 +197,23 @@ class Mixture:
         """What the groups found at `theta` and `w`, slave by slave."""
         from gmlearn.master._mixture_numba import costs_of
 
-        ind = np.concatenate([np.zeros(0), *(r.ind for r in results)])
+        parts = [r.ind for r in results] or [np.zeros(0)]
+        ind = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        ones = self._ones(results, ind)
         sums = [[r.value.sum()] if whole else r.value for r, whole in zip(results, self._whole)]
         value = np.concatenate([np.zeros(0), *sums])
         features = self._features(results)
         fixed = value - features @ w[self.columns]
-        costs_of(self.structure.starts, ind, theta, fixed)
-        return Minimisers(ind, features, fixed, value)
+        size = np.abs(value)
+        costs_of(self.structure.starts, ones, ind, theta, fixed, size)
+        return Minimisers(ind, ones, features, fixed, ROUNDING * size, value)
+
+    def _ones(self, results: list[SlaveResult], ind: np.ndarray) -> np.ndarray:
+        """int (K,): where the indicators (D,) are not 0, ascending."""
+        chosen = [r.chosen for r in results]
+        if not chosen or any(c is None for c in chosen):
+            return np.flatnonzero(ind)
+        return np.concatenate([s.start + c for s, c in zip(self.slaves.slices, chosen)])  # type: ignore[operator]
 
     def _features(self, results: list[SlaveResult]) -> np.ndarray:
         """Clique features (M, P) of the minimisers."""
@@ -220,10 +236,8 @@ class Mixture:
         from gmlearn.master._mixture_numba import keep_minimisers
 
         place = np.empty(len(found.value), np.int64)
-        state, features = self.state, found.features
-        keep_minimisers(
-            self.structure, state.working_set, state.share, found.ind, features, found.fixed, place
-        )
+        state = self.state
+        keep_minimisers(self.structure, state.working_set, state.share, *found[:-1], place)
         return place
 
     # ------------------------------------------------------------------ the point
@@ -331,7 +345,7 @@ class Mixture:
         mean = self.state.mean - self.state.old_mean
         features = self.layout.join(self.slaves.unary_features(mean))
         features[self.columns] += clique
-        spread = max(square - float(self.structure.copies @ mean**2), 0.0) * inverse
+        spread = max(square - float((mean**2 / self.structure.weight).sum()), 0.0) * inverse
         # along the move the proximal dual is a parabola: change = slope + spread / 2
         slope = change - 0.5 * spread - float(features @ w)
         return Direction(features, slope, spread, square, -change)
@@ -351,7 +365,12 @@ class Mixture:
         from gmlearn.master._mixture_numba import move_centre
 
         state, structure = self.state, self.structure
-        move_centre(
-            *(structure.coords, structure.copies, state.centre, state.average),
-            *(state.y, state.mean, inverse, rate),
-        )
+        arrays = structure.coords, state.centre, state.average, state.y, state.mean
+        move_centre(*arrays, inverse, rate)
+
+    def recentre(self) -> None:
+        """Take out what rounding has left in the means and in the multipliers' sums."""
+        state = self.state
+        state.mean = self.slaves.mean(state.y)
+        state.centre = self.dual.centred(state.centre)
+        state.average = self.dual.centred(state.average)

@@ -28,9 +28,9 @@ class SlaveResult:
     value : float (M,), the minima (lower bounds if the solver is a relaxation).
     labels : whatever the group needs to evaluate features at the minimisers; for CRF slaves, int
         (S,), one per member.
-    chosen, size : instead of `ind`, int (S,), which of its D = `size` entries are 1: far fewer, so
-        that who only counts or moves them never pays for the whole of `ind`, which is written out
-        when it is asked for.
+    chosen, size : instead of `ind`, int (S,), ascending, which of its D = `size` entries are 1: far
+        fewer, so that who only counts or moves them never pays for the whole of `ind`, which is
+        written out when it is asked for.
     """
 
     def __init__(
