@@ -14,6 +14,7 @@ from gmlearn.potentials import (
     Pairwise as Pairwise,
     PairwiseForm as PairwiseForm,
     Potts as Potts,
+    RaggedArrays as RaggedArrays,
     RaggedBlock as RaggedBlock,
     Table as Table,
     Truncated as Truncated,

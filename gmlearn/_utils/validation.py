@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+#: larger finite numbers are refused: their squares and sums overflow
+HUGE = 1e100
+
 
 def check_array(
     name: str,
@@ -24,18 +27,9 @@ def check_array(
     ----------
     shape : expected shape; None in a place accepts any length there.
     allow_inf : accept +inf (a hard constraint); -inf is never accepted unless NaN is.
+    allow_nan : accept anything that is not a number beyond `HUGE`.
     """
-    try:
-        array = np.asarray(value, dtype=dtype, order="C")
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name}: expected numbers of type {np.dtype(dtype).name}, got {_describe(value)} "
-            f"({error})"
-        ) from None
-    if np.issubdtype(array.dtype, np.integer):
-        original = np.asarray(value)
-        if original.dtype.kind == "f" and not np.array_equal(original, array):
-            raise ValueError(f"{name}: expected whole numbers, got {_describe(value)}")
+    array = _as_numbers(name, value, np.dtype(dtype))
     if ndim is not None and array.ndim not in (ndim if isinstance(ndim, tuple) else (ndim,)):
         raise ValueError(
             f"{name}: expected {ndim} dimension(s), got an array of shape {array.shape}"
@@ -51,25 +45,57 @@ def check_array(
             + ")"
         )
         raise ValueError(f"{name}: expected shape {wanted}, got {array.shape}")
-    if array.dtype.kind == "f" and not allow_nan:
-        if np.isnan(array).any():
-            where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
-            raise ValueError(
-                f"{name}: contains NaN (first at index {where}); only finite numbers"
-                f"{' and +inf' if allow_inf else ''} are accepted"
-            )
-        if not allow_inf and np.isinf(array).any():
-            where = tuple(int(i) for i in np.argwhere(np.isinf(array))[0])
-            raise ValueError(
-                f"{name}: contains inf (first at index {where}); only finite numbers are accepted"
-            )
-        if allow_inf and np.isneginf(array).any():
-            where = tuple(int(i) for i in np.argwhere(np.isneginf(array))[0])
-            raise ValueError(
-                f"{name}: contains -inf (first at index {where}); a cost is finite, or +inf to "
-                f"forbid"
-            )
+    if array.dtype.kind == "f" and array.size:
+        _check_finite(name, array, allow_inf, allow_nan)
     return array
+
+
+def _as_numbers(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
+    """`value` as an array of `dtype`, if that changes none of its numbers."""
+    try:
+        given = np.asarray(value)
+        if np.ma.getmask(value) is not np.ma.nomask and np.any(np.ma.getmask(value)):
+            raise ValueError("some entries are masked; fill or leave them out")
+        if given.dtype.kind not in "biufO":
+            raise ValueError(f"its dtype is {given.dtype}")
+        with np.errstate(invalid="ignore"):
+            array = np.asarray(given, dtype=dtype, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name}: expected numbers of type {dtype.name}, got {_describe(value)} ({error})"
+        ) from None
+    if dtype.kind in "iub" and given.dtype != dtype and not _unchanged(given, array):
+        wanted = "True or False" if dtype.kind == "b" else f"whole numbers of type {dtype.name}"
+        raise ValueError(f"{name}: expected {wanted}, got {given.dtype}: {_short(value)}")
+    return array
+
+
+def _unchanged(given: np.ndarray, array: np.ndarray) -> bool:
+    """Did the numbers survive the cast? An unsigned one may have wrapped around."""
+    if given.dtype.kind == "u" and array.dtype.kind == "i" and array.size and array.min() < 0:
+        return False
+    return given.dtype.kind == "b" or np.array_equal(given, array)
+
+
+def _check_finite(name: str, array: np.ndarray, allow_inf: bool, allow_nan: bool) -> None:
+    """Refuse NaN, infinities that are not allowed, and numbers whose square would overflow."""
+    low, high = array.min(), array.max()  # NaN if there is one
+    if low >= -HUGE and high <= HUGE:
+        return
+    size = np.abs(array)
+    wrong = [
+        (np.isnan(array), "NaN", not allow_nan),
+        (array == np.inf, "inf", not (allow_inf or allow_nan)),
+        (array == -np.inf, "-inf", not allow_nan),
+        ((size > HUGE) & (size < np.inf), f"a number beyond {HUGE:g}", True),
+    ]
+    for found, what, refused in wrong:
+        if refused and found.any():
+            where = tuple(int(i) for i in np.argwhere(found)[0])
+            raise ValueError(
+                f"{name}: contains {what} (first at index {where}); only finite numbers up to "
+                f"{HUGE:g}{', or +inf to forbid,' if allow_inf else ''} are accepted"
+            )
 
 
 def check_index(
@@ -99,27 +125,42 @@ def check_number(
 ) -> Any:
     """`value` if it is a finite number within [low, high] (open ends with `strict`)."""
     kind = numbers.Integral if integer else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or np.isnan(float(value)):
-        raise ValueError(f"{name}: expected {'a whole' if integer else 'a'} number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value) if isinstance(value, kind) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        number = -np.inf
+    if np.isnan(number) or (integer and abs(number) >= 2**63):
+        size = " of 64 bits" if abs(number) >= 2**63 else ""
+        wanted = "a whole" if integer else "a"
+        raise ValueError(f"{name}: expected {wanted} number{size}, got {_short(value)}")
     inside = (low < number < high) if strict else (low <= number <= high)
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
         raise ValueError(
-            f"{name}: expected a number in {left}{low:g}, {high:g}{right}, got {value!r}"
+            f"{name}: expected a number in {left}{low:g}, {high:g}{right}, got {_short(value)}"
         )
     return value
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> str:
     """`value` if it is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+    if not any(
+        value is choice or (isinstance(value, str) and value == choice) for choice in choices
+    ):
+        raise ValueError(
+            f"{name}: expected one of {', '.join(map(repr, choices))}, got {_short(value)}"
+        )
     return value
 
 
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    return f"{type(value).__name__}" + (
-        f" of shape {shape}" if shape is not None else f" {str(value)[:60]!r}"
+    return type(value).__name__ + (
+        f" of shape {shape}" if shape is not None else _short(value, " ")
     )
+
+
+def _short(value: Any, before: str = "") -> str:
+    """The value as a message shows it."""
+    text = repr(value)
+    return before + (text if len(text) <= 60 else f"{text[:57]}...")

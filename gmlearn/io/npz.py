@@ -4,7 +4,6 @@ weights.
 
 from __future__ import annotations
 
-import inspect
 import json
 import numbers
 import os
@@ -15,10 +14,10 @@ import numpy as np
 from gmlearn.io.archive import read_archive, write_archive
 from gmlearn.io.base import FileFormat, FormatError, Path
 from gmlearn.model import CRF
-from gmlearn.potentials import Block, RaggedBlock, Table
+from gmlearn.potentials import Block, RaggedArrays
 from gmlearn.registry import registry
 
-FORMAT, VERSION = "gmlearn-model", 1
+FORMAT, VERSION = "gmlearn-model", 2
 #: weights that the blocks of a file may ask for
 MAX_WEIGHTS = 2**27
 State = dict[str, Any]
@@ -27,14 +26,14 @@ State = dict[str, Any]
 class Npz(FileFormat):
     """Models as ``.npz``, without pickle: nothing in a file is ever executed.
 
-    The archive holds ``n_states``, ``unary``, the arrays of each block as ``block<i>.<attribute>``,
+    The archive holds ``n_states``, ``unary``, the arrays of each block as ``block<i>.<argument>``,
     weights as ``weights<i>``, and ``header``, JSON in UTF-8 bytes, with the potentials' names and
-    the attributes that are not arrays.
+    the arguments that are not arrays.
 
-    A block is stored by its attributes. One that needs more defines ``state() -> dict`` (arrays,
-    numbers, strings, bools, None) and a class method ``from_state(dict)`` that checks what it is
-    given. Reading needs the same potentials to be registered; every block is bound to the model
-    again, which checks ranges and shapes, and evaluated at its first and last labels.
+    A block is stored by the arguments of its constructor (`Block.state`), and made again by calling
+    it: whatever a constructor refuses by hand, it refuses in a file. Reading needs the same
+    potentials to be registered; every block is bound to the model, which checks ranges and shapes,
+    and evaluated at its first and last labels.
     """
 
     name = "npz"
@@ -56,9 +55,11 @@ def pack_model(crf: CRF, path: Path, weights: Any = None) -> dict[str, np.ndarra
         "constant": np.array([float(crf.constant)]),
     }
     for i, block in enumerate(crf.blocks):
-        values, own = _split(block, _state_of(block, path))
+        values, own, lists = _split(block, _state_of(crf, block, path))
         arrays.update({f"block{i}.{name}": array for name, array in own.items()})
-        header["blocks"].append({"potential": block.name, "values": values, "arrays": list(own)})
+        header["blocks"].append(
+            {"potential": block.name, "values": values, "arrays": list(own), "lists": lists}
+        )
     if weights is not None:
         checked = crf.check_weights(weights)
         header["weights"] = list(checked)
@@ -75,29 +76,43 @@ def read_weights(path: Path) -> dict[str, np.ndarray] | None:
 # ---------------------------------------------------------------------- writing
 
 
-def _state_of(block: Block, path: Path) -> State:
-    """What the block asks to be stored: its own `state()`, or all attributes but those that
-    binding restores.
-    """
-    if registry.get("potential", block.name) is not type(block):
+def _state_of(crf: CRF, block: Block, path: Path) -> State:
+    """The arguments that make the block again; made from its attributes, they are tried."""
+    kind = type(block)
+    if registry.get("potential", block.name) is not kind:
         raise ValueError(
             f"{os.fspath(path)}: the potential {block.name!r} is registered for another class than "
-            f"{type(block).__name__}; register the block's class (gmlearn.register) before writing"
+            f"{kind.__name__}; register the block's class (gmlearn.register) before writing"
         )
-    own = getattr(block, "state", None)
-    return (
-        dict(own())
-        if callable(own)
-        else {k: v for k, v in vars(block).items() if k not in ("states", "n_labels")}
-    )
+    state = dict(block.state())
+    _split(block, state)
+    if kind.state is Block.state:
+        try:
+            again = vars(kind.from_state(state).bind(crf.n_states))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise ValueError(
+                f"{block}: not made again by {kind.__name__}({', '.join(state)}) ({error}); give "
+                f"the class state(), the arguments that make the block again"
+            ) from None
+        for name, value in vars(block).items():
+            if isinstance(value, np.ndarray) and not np.array_equal(value, again.get(name, ())):
+                raise ValueError(
+                    f"{block}: {kind.__name__}({', '.join(state)}) has another {name!r}; give the "
+                    f"class state(), the arguments that make the block again"
+                )
+    return state
 
 
-def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
-    """(plain values, arrays) of a block's state."""
+def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray], list[str]]:
+    """(plain values, arrays, names of the sequences of arrays) of a block's state."""
     values: State = {}
     arrays: dict[str, np.ndarray] = {}
+    lists = []
     for name, value in state.items():
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        if isinstance(value, RaggedArrays):
+            arrays |= {name: value.values, f"{name}.sizes": value.sizes}
+            lists.append(name)
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
             arrays[name] = value
         elif value is None or isinstance(value, (bool, str)):
             values[name] = value
@@ -105,11 +120,11 @@ def _split(block: Block, state: State) -> tuple[State, dict[str, np.ndarray]]:
             values[name] = value.item() if isinstance(value, np.generic) else value
         else:
             raise ValueError(
-                f"{block}: the attribute {name!r} is of type {type(value).__name__}; only arrays "
-                f"of numbers, numbers, "
-                f"strings, bools and None are stored. Give the class state() and from_state(dict)."
+                f"{block}: the argument {name!r} is of type {type(value).__name__}; only arrays of "
+                f"numbers, gm.RaggedArrays, numbers, strings, bools and None are stored. Give the "
+                f"class state() and from_state(dict)."
             )
-    return values, arrays
+    return values, arrays, lists
 
 
 # ---------------------------------------------------------------------- reading
@@ -154,7 +169,7 @@ def _read_header(path: Path, arrays: dict[str, np.ndarray]) -> State:
         raise FormatError(
             path,
             f"version {VERSION} of {FORMAT}",
-            f"version {str(header.get('version'))[:40]}; a newer gmlearn may have written it",
+            f"version {str(header.get('version'))[:40]}; another gmlearn has written it",
         )
     weights = header.setdefault("weights", False)
     if not isinstance(header.get("blocks"), list) or not (weights is None or _strings(weights)):
@@ -200,10 +215,10 @@ def _read_block(
         and isinstance(described.get("potential"), str)
         and isinstance(described.get("values"), dict)
         and _strings(described.get("arrays"))
+        and _strings(described.get("lists"))
     ):
-        raise FormatError(
-            path, f'"potential", "values" and "arrays" of block {i}', str(described)[:60]
-        )
+        wanted = f'"potential", "values", "arrays" and "lists" of block {i}'
+        raise FormatError(path, wanted, str(described)[:60])
     kind = registry.get("potential", described["potential"])
     state = dict(described["values"])
     for name, value in state.items():
@@ -227,10 +242,9 @@ def _read_block(
             )
         state[name] = array
     try:
-        block = (
-            kind.from_state(state) if hasattr(kind, "from_state") else _from_attributes(kind, state)
-        )
-        _try_out(crf.add(block))
+        for name in described["lists"]:
+            state[name] = RaggedArrays(state[name], state.pop(f"{name}.sizes"))
+        _try_out(crf.add(kind.from_state(state)))
     except (
         ValueError,
         TypeError,
@@ -246,62 +260,12 @@ def _read_block(
         ) from None
 
 
-def _from_attributes(kind: type[Block], state: State) -> Block:
-    """A block with these attributes, its arrays of the right lengths."""
-    block = kind.__new__(kind)
-    for name, value in state.items():
-        # a default is fine, a method or property is not
-        inherited = inspect.getattr_static(kind, name, None)
-        if (
-            not name.isidentifier()
-            or hasattr(Block, name)
-            or name == "states"
-            or not (inherited is None or isinstance(inherited, (bool, int, float, str)))
-        ):
-            raise ValueError(f"{name!r} cannot be an attribute of {kind.__name__}")
-        setattr(block, name, value)
-    block.states = None  # type: ignore[assignment]
-    ragged = isinstance(block, RaggedBlock)
-    for name in ("_members", "_indptr") if ragged else ("variables",):
-        array = state.get(name)
-        if (
-            not isinstance(array, np.ndarray)
-            or array.dtype != np.int64
-            or array.ndim != (1 if ragged else 2)
-        ):
-            raise ValueError(
-                f"{name}: expected an int64 array of {1 if ragged else 2} dimension(s)"
-            )
-    if isinstance(block, RaggedBlock):
-        ends = block.indptr
-        if (
-            len(ends) < 1
-            or ends[0] != 0
-            or (np.diff(ends) < 1).any()
-            or ends[-1] != len(block.members)
-        ):
-            raise ValueError("_indptr: expected increasing numbers from 0 to the number of members")
-    lengths = {name: len(block) for name in kind.per_clique}
-    lengths.update({name: len(block.members) for name in getattr(kind, "per_member", ())})
-    for name, length in lengths.items():
-        value = state.get(name, False)
-        if value is not None and (
-            not isinstance(value, np.ndarray) or value.ndim < 1 or len(value) != length
-        ):
-            raise ValueError(f"{name}: expected an array with a leading {length}")
-    return block
-
-
 def _try_out(block: Block) -> None:
     """Evaluate a bound block where all labels are first and where all are last."""
     segments = block.segments()
-    if not all(isinstance(name, str) for name in segments):
-        raise ValueError("the names of weight segments must be strings")
     sizes = [float(np.prod(shape, dtype=float)) for shape in segments.values()]
     if sum(sizes) > MAX_WEIGHTS:
         raise ValueError(f"{sum(sizes):.3g} weights, more than {MAX_WEIGHTS}")
-    if isinstance(block, Table):
-        _check_table(block)
     if len(block) == 0:
         return
     weights = {name: np.zeros(shape) for name, shape in segments.items()}
@@ -315,16 +279,6 @@ def _try_out(block: Block) -> None:
             or np.isnan(energy).any()
         ):
             raise ValueError("energies are not one number for each clique")
-
-
-def _check_table(block: Table) -> None:
-    """Every table must lie within the pool of values; compiled kernels rely on it."""
-    sizes = block.states.prod(axis=1, dtype=float)  # type: ignore[union-attr]
-    kinds = (block.values.dtype, block.start.dtype, block.shapes.dtype)
-    if block.values.ndim != 1 or kinds != (np.float64, np.int64, np.int64):
-        raise ValueError("values, start, shapes: expected float64 (n,), int64 (M,), int64 (M, k)")
-    if (block.start < 0).any() or (block.start + sizes > block.values.size).any():
-        raise ValueError("start: a table reaches beyond the values")
 
 
 def _take_weights(

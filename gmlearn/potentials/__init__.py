@@ -6,6 +6,7 @@ They never solve anything.
 from gmlearn.potentials.base import Block, RaggedBlock, Weights
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
+from gmlearn.potentials.ragged import RaggedArrays
 from gmlearn.potentials.table import Pairwise, Table
 from gmlearn.potentials.unary import Unary
 
@@ -16,6 +17,7 @@ __all__ = [
     "Pairwise",
     "PairwiseForm",
     "Potts",
+    "RaggedArrays",
     "RaggedBlock",
     "Table",
     "Truncated",

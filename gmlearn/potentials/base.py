@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gmlearn._utils.validation import check_array
+from gmlearn.potentials.arguments import arguments_of, check_lengths
 from gmlearn.potentials.form import PairwiseForm
+from gmlearn.potentials.ragged import RaggedArrays
 
 Weights = Mapping[str, np.ndarray]
 #: joint states that a dense table of a whole block may have before `Block.table` refuses
@@ -148,11 +150,15 @@ class Block(ABC):
         if bad.size:
             raise ValueError(f"{self}: variables must lie in 0..{n - 1}, got {int(bad[0])}")
         self._check_distinct()
+        check_lengths(self)
         bound = copy.copy(self)
-        bound.states = np.ascontiguousarray(n_states[self.variables])
+        bound.states = np.ascontiguousarray(self.shape_members(n_states[self.members]))
         # without cliques, weights have the shapes that the model's variables ask for
         bound.n_labels = bound.max_states if len(self) else int(n_states.max(initial=1))
         bound.check()
+        for name in bound.segments():
+            if not isinstance(name, str):
+                raise ValueError(f"{self}: weight segments are named by strings, got {name!r}")
         return bound
 
     def _check_distinct(self) -> None:
@@ -163,6 +169,25 @@ class Block(ABC):
                 f"{self}: clique {int(repeated[0])} names a variable twice: "
                 f"{self.variables[repeated[0]].tolist()}"
             )
+
+    def state(self) -> dict[str, Any]:
+        """The arguments that make this block again: arrays, numbers, strings, bools, None, or
+        sequences of arrays.
+
+        Here the cliques as the constructor's first argument, and the attributes named like the
+        others. A class whose attributes have other names than its arguments overrides it.
+        """
+        return arguments_of(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The block that `state` describes, made by the constructor with all its checks."""
+        return cls(**state)
+
+    @property
+    def cliques(self) -> Any:
+        """The members as the constructor takes them."""
+        return self.variables
 
     def take(self, index: Any) -> Self:
         """The cliques at `index` (M',), repeats allowed, as a block."""
@@ -314,17 +339,18 @@ class RaggedBlock(Block):
     per_member: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, cliques: Any):
+        name = f"{type(self).__name__}.cliques"
+        if type(cliques) is np.ndarray and cliques.ndim == 2:
+            cliques = RaggedArrays(cliques.ravel(), np.full(len(cliques), cliques.shape[1]))
         try:
-            cliques = [np.asarray(c, dtype=np.int64).ravel() for c in cliques]
+            parts = RaggedArrays.of(cliques)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{type(self).__name__}.cliques: expected a list of integer arrays ({error})"
-            ) from None
-        empty = [m for m, c in enumerate(cliques) if c.size == 0]
-        if empty:
-            raise ValueError(f"{type(self).__name__}.cliques: clique {empty[0]} is empty")
-        self._members = np.concatenate(cliques) if cliques else np.zeros(0, np.int64)
-        self._indptr = np.concatenate([[0], np.cumsum([len(c) for c in cliques])]).astype(np.int64)
+            raise ValueError(f"{name}: expected a list of integer arrays ({error})") from None
+        empty = np.flatnonzero(parts.sizes == 0)
+        if empty.size:
+            raise ValueError(f"{name}: clique {int(empty[0])} is empty")
+        self._members = check_array(name, parts.values, dtype=np.int64)
+        self._indptr = np.concatenate([[0], np.cumsum(parts.sizes)]).astype(np.int64)
         self.states = None  # type: ignore[assignment]  # known once bound
 
     @property
@@ -352,22 +378,17 @@ class RaggedBlock(Block):
     def __len__(self) -> int:
         return len(self._indptr) - 1
 
-    def bind(self, n_states: np.ndarray) -> Self:
-        n = len(n_states)
-        bad = self._members[(self._members < 0) | (self._members >= n)]
-        if bad.size:
-            raise ValueError(f"{self}: variables must lie in 0..{n - 1}, got {int(bad[0])}")
-        pairs = self.owner * np.int64(n) + self._members
-        if len(np.unique(pairs)) != len(pairs):
-            ordered = np.sort(pairs)
-            clique = int(ordered[1:][ordered[1:] == ordered[:-1]][0] // n)
+    def _check_distinct(self) -> None:
+        n = int(self._members.max(initial=0)) + 1
+        ordered = np.sort(self.owner * np.int64(n) + self._members)
+        twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+        if twice.size:
+            clique = int(ordered[twice[0]] // n)
             raise ValueError(f"{self}: clique {clique} names a variable twice")
-        bound = copy.copy(self)
-        bound.states = n_states[self._members]
-        # without cliques, weights have the shapes that the model's variables ask for
-        bound.n_labels = bound.max_states if len(self) else int(n_states.max(initial=1))
-        bound.check()
-        return bound
+
+    @property
+    def cliques(self) -> RaggedArrays:
+        return RaggedArrays(self._members, self.sizes)
 
     def take(self, index: Any) -> Self:
         index = np.atleast_1d(np.arange(len(self))[index])

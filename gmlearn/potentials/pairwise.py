@@ -53,6 +53,10 @@ class ScaledDistance(Block):
             )
         self.weight = weight
 
+    def state(self) -> dict[str, Any]:
+        strength = "features" if self.contrast.ndim == 2 else "contrast"
+        return {"edges": self.variables, strength: self.contrast, "weight": self.weight}
+
     def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """D(a, b), elementwise."""
         raise TypeError(f"{type(self).__name__} must define distance(a, b)")
@@ -158,6 +162,9 @@ class Truncated(ScaledDistance):
         super().__init__(edges, contrast, weight, features=features)
         self.truncation = check_number("Truncated.truncation", truncation, low=0)
         self.power = check_number("Truncated.power", power, low=0, strict=True)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "truncation": self.truncation, "power": self.power}
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.minimum(np.abs(a - b).astype(float) ** self.power, self.truncation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,20 @@ class Table(Block):
         self.start = np.cumsum(sizes) - sizes
         self.values = np.concatenate([t.ravel() for t in checked]) if checked else np.zeros(0)
 
+    def state(self) -> dict[str, Any]:
+        """Tables may be shared, so the pool is stored, not what it would be written out."""
+        names = ("variables", "values", "start", "shapes")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Table:
+        block = cls(state["variables"], np.zeros((1,) * np.shape(state["variables"])[1]))
+        m, k = block.variables.shape
+        block.values = check_array("Table.values", state["values"], ndim=1, allow_inf=True)
+        block.start = check_array("Table.start", state["start"], shape=(m,), dtype=np.int64)
+        block.shapes = check_array("Table.shapes", state["shapes"], shape=(m, k), dtype=np.int64)
+        return block
+
     def check(self) -> None:
         wrong = np.flatnonzero((self.shapes != self.states).any(axis=1))
         if wrong.size:
@@ -73,6 +87,10 @@ class Table(Block):
                 f"{self}: table {m} has shape {tuple(self.shapes[m].tolist())}, but its variables "
                 f"{self.variables[m].tolist()} have {tuple(self.states[m].tolist())} states"
             )
+        # compiled kernels rely on it
+        end = self.start + self.states.prod(axis=1, dtype=float)
+        if (self.start < 0).any() or (end > self.values.size).any():
+            raise ValueError("start: a table reaches beyond the values")
 
     def fits(self, other: Block) -> bool:
         return type(self) is type(other) and self.arity == other.arity

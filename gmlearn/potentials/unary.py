@@ -41,6 +41,9 @@ class Unary(Block):
         super().__init__(variables[:, None])
         self.weight = weight
 
+    def state(self) -> dict[str, Any]:
+        return {"features": self.inputs, "weight": self.weight, "variables": self.members}
+
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():
             raise ValueError(

@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 import copy
+import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from gmlearn.io import read, write
+from gmlearn.model import CRF
 from gmlearn.potentials import Block, RaggedBlock, Table, Unary
 from gmlearn.registry import registry
 from gmlearn.testing.brute_force import clique_tables
@@ -308,6 +312,40 @@ def check_pairwise_equals_table(block: Block, w: Weights, rng: np.random.Generat
         by_kind = {1: (a != b).astype(float), 2: np.minimum(np.abs(a - b), form.cut)}.get(form.kind)
         if by_kind is not None:
             expect_close(form.scale[m] * by_kind, truth, f"edge {m} read as kind {form.kind}")
+
+
+@check_of(POTENTIAL)
+def check_comes_back_from_a_file(block: Block, w: Weights, rng: np.random.Generator) -> None:
+    """The block that is read from a file has the energies of the one that was written."""
+    if registry_class(block) is not type(block):
+        raise NotApplicable("the class is not registered")
+    crf = model_of(block)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.npz")
+        try:
+            write(crf, path)
+        except ValueError as reason:
+            raise NotApplicable(f"it cannot be stored: {reason}") from None
+        again = read(path).blocks[0]
+    expect(again.segments() == block.segments(), "other weight segments come back from a file")
+    for _ in range(3):
+        x = member_labels(block, rng)
+        expect_close(again.energy(x, w), block.energy(x, w), "energy after a file")
+
+
+def registry_class(block: Block) -> type | None:
+    """The class that is registered under the block's name."""
+    found = [e.obj for e in registry.entries(POTENTIAL) if e.name == block.name]
+    return found[0] if found else None
+
+
+def model_of(block: Block) -> CRF:
+    """A model with this block alone."""
+    n_states = np.ones(int(block.members.max(initial=-1)) + 1, np.int64)
+    n_states[block.members] = block.member_states
+    crf = CRF(n_states)
+    crf.add(block)
+    return crf
 
 
 @check_of(POTENTIAL)

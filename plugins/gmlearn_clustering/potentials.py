@@ -13,10 +13,22 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.distances import FixedDistances, MatrixSample, SampleDistances
+from gmlearn_clustering.distances import (
+    EuclideanSample,
+    FixedDistances,
+    MatrixSample,
+    SampleDistances,
+)
 from gmlearn_clustering.energy import with_penalty
 
 DISTANCE, PENALTY = "distance", "penalty"
+#: features that a file holds: the array's name, the class that it makes, and its dimensions
+SAMPLES: dict[str, Any] = {
+    "distances": FixedDistances,
+    "matrices": MatrixSample,
+    "Z": EuclideanSample,
+}
+NDIM = {"distances": 2, "matrices": 3, "Z": 2}
 
 
 class ExemplarBlock(gm.Block):
@@ -43,6 +55,30 @@ class ExemplarBlock(gm.Block):
     def segments(self) -> dict[str, tuple[int, ...]]:
         own: dict[str, tuple[int, ...]] = {} if self.penalty is not None else {PENALTY: (1,)}
         return {DISTANCE: (self.sample.n_features,), **own} if self.sample.n_features else own
+
+    def state(self) -> dict[str, Any]:
+        """The penalty, and the features by the name of the array that holds them."""
+        for name, kind in SAMPLES.items():
+            if type(self.sample) is kind:
+                return {"penalty": self.penalty, name: getattr(self.sample, name)}
+        raise ValueError(
+            f"{self}: a file holds features of the kinds "
+            f"{', '.join(kind.__name__ for kind in SAMPLES.values())}, not "
+            f"{type(self.sample).__name__}"
+        )
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ExemplarBlock:
+        names = [name for name in SAMPLES if name in state]
+        if len(names) != 1 or len(state) != 2:
+            raise ValueError(f"expected a penalty and one of {', '.join(SAMPLES)}")
+        name = names[0]
+        array = gm.check_array(name, state[name], ndim=NDIM[name], allow_inf=name == "distances")
+        if name == "matrices" and (array.shape[1] != array.shape[2] or not len(array)):
+            raise ValueError(f"matrices: expected shape (F, N, N), got {array.shape}")
+        if name == "Z" and not array.size:
+            raise ValueError(f"Z: expected points with features, got shape {array.shape}")
+        return cls(SAMPLES[name](array), state["penalty"])
 
     def check(self) -> None:
         if (self.states != self.sample.n_points).any():
@@ -102,12 +138,19 @@ class ExemplarCountBlock(gm.RaggedBlock):
     name = "exemplar_count"
     per_member = ("points",)
 
-    def __init__(self, cliques: Any, alpha: float):
+    def __init__(self, cliques: Any, alpha: float, points: Any = None):
         super().__init__(cliques)
         # the label that makes a member an exemplar: its number within its own model, also where
         # models are joined
         self.points = self.members
+        if points is not None:
+            shape = self.members.shape
+            self.points = gm.check_array("points", points, shape=shape, dtype=np.int64)
         self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
+
+    def check(self) -> None:
+        if ((self.points < 0) | (self.points >= self.states)).any():
+            raise ValueError(f"{self}: points: expected labels of the members")
 
     def energy(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         is_exemplar = (x == self.points).astype(float)

@@ -66,6 +66,12 @@ class ClusterLoss(gm.Block):
             self.costs = np.stack([costs for costs, _ in parts]) if parts else array
             self.constants = np.array([constant for _, constant in parts])
 
+    def state(self) -> dict[str, Any]:
+        own = {"variables": self.variables, "scores": None if self.costs is None else -self.costs}
+        if self.sizes is not None:
+            own["sizes"] = np.stack(self.bounds)
+        return {**own, "must_link": self.must_link, "cannot_link": self.cannot_link}
+
     def check(self) -> None:
         """All points of a clique have the same clusters, as many as there are scores; no constraint
         plainly contradicts another.

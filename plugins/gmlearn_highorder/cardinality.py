@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 import gmlearn as gm
 from gmlearn_highorder.listed import Weights, whole_for_each_clique
+
+#: weights that a learnt function may have
+MAX_COUNTS = 2**20
 
 
 class Cardinality(gm.RaggedBlock):
@@ -22,6 +26,8 @@ class Cardinality(gm.RaggedBlock):
     weight : name of the segment that holds f, one weight for each count 0..largest size, instead of
         `costs`.
     label : the label that is counted, a number or (M,).
+    n_counts : the number of weights, more than the largest size here where other models have
+        larger cliques.
 
     Examples
     --------
@@ -34,9 +40,16 @@ class Cardinality(gm.RaggedBlock):
     """
 
     name = "cardinality"
-    per_clique = ("start", "top", "label")
+    per_clique: ClassVar[tuple[str, ...]] = ("start", "top", "label")
 
-    def __init__(self, cliques: Any, costs: Any = None, weight: str | None = None, label: Any = 1):
+    def __init__(
+        self,
+        cliques: Any,
+        costs: Any = None,
+        weight: str | None = None,
+        label: Any = 1,
+        n_counts: int | None = None,
+    ):
         super().__init__(cliques)
         kind = type(self).__name__
         if (costs is None) == (weight is None):
@@ -46,6 +59,12 @@ class Cardinality(gm.RaggedBlock):
             )
         self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
         self.weight, self.n_counts = weight, self.arity + 1
+        if n_counts is not None and weight is not None:
+            least = self.n_counts
+            gm.check_number(
+                f"{kind}.n_counts", n_counts, low=least, high=max(MAX_COUNTS, least), integer=True
+            )
+            self.n_counts = int(n_counts)
         if weight is None:
             self.values, self.start = self._pooled(kind, costs)
             self.top = _last_finite(self.values, self.start, self.sizes)
@@ -59,18 +78,15 @@ class Cardinality(gm.RaggedBlock):
     def _pooled(self, kind: str, costs: Any) -> tuple[np.ndarray, np.ndarray]:
         """All functions in one array, and where that of each clique begins."""
         m, sizes = len(self), self.sizes
-        if isinstance(costs, (list, tuple)) and len(costs) and np.ndim(costs[0]) == 1:
-            rows = [
-                gm.check_array(f"{kind}.costs[{i}]", c, ndim=1, allow_inf=True)
-                for i, c in enumerate(costs)
-            ]
-            lengths = np.array([len(r) for r in rows])
-            if len(rows) != m or (lengths <= sizes[: len(rows)]).any():
+        if isinstance(costs, Sequence) and len(costs) and np.ndim(costs[0]) == 1:
+            rows = gm.RaggedArrays.of(costs)
+            if len(rows) != m or (rows.sizes <= sizes).any():
                 raise ValueError(
                     f"{kind}.costs: expected {m} arrays with one entry for each count 0..size, "
-                    f"got {len(rows)} with lengths {lengths.tolist()[:8]}"
+                    f"got {len(rows)} with lengths {rows.sizes.tolist()[:8]}"
                 )
-            return np.concatenate(rows), np.cumsum(lengths) - lengths
+            pool = gm.check_array(f"{kind}.costs", rows.values, ndim=1, allow_inf=True)
+            return pool, np.cumsum(rows.sizes) - rows.sizes
         array = gm.check_array(f"{kind}.costs", costs, ndim=(1, 2), allow_inf=True)
         if array.shape[-1] < self.n_counts or (array.ndim == 2 and len(array) != m):
             raise ValueError(
@@ -81,12 +97,27 @@ class Cardinality(gm.RaggedBlock):
         start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
         return array.ravel(), start
 
+    def state(self) -> dict[str, Any]:
+        own: dict[str, Any] = {"cliques": self.cliques, "label": self.label}
+        if self.weight is not None:
+            return {**own, "weight": self.weight, "n_counts": self.n_counts}
+        place = np.repeat(self.start - self.indptr[:-1] - np.arange(len(self)), self.sizes + 1)
+        costs = self.values[place + np.arange(len(place))]
+        return {**own, "costs": gm.RaggedArrays(costs, self.sizes + 1)}
+
     def check(self) -> None:
-        wrong: Any = (
-            np.flatnonzero(self.label >= np.maximum.reduceat(self.states, self.indptr[:-1]))
-            if len(self)
-            else []
-        )
+        if not len(self):
+            return
+        # compiled kernels rely on all three
+        known = self.n_counts if self.weight is not None else len(self.values)
+        if (self.start < 0).any() or (self.start >= known - self.sizes).any():
+            raise ValueError(f"{self}: start: a function reaches beyond the values")
+        if self.weight is None:
+            self.top = _last_finite(self.values, self.start, self.sizes)
+        else:
+            self.top = self.sizes.copy()
+        most = np.maximum.reduceat(self.states, self.indptr[:-1])
+        wrong = np.flatnonzero((self.label < 0) | (self.label >= most))
         if len(wrong):
             raise ValueError(
                 f"{self}: no member of clique {int(wrong[0])} has the counted label "
@@ -124,6 +155,7 @@ class AtMost(Cardinality):
     """Hard constraint: at most `number` (a number or (M,)) members of a clique take `label`."""
 
     name = "at_most_k"
+    per_clique = (*Cardinality.per_clique, "number")
 
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
         cliques = list(cliques)
@@ -131,6 +163,10 @@ class AtMost(Cardinality):
         super().__init__(
             cliques, np.where(_counts(cliques) <= number[:, None], 0.0, np.inf), label=label
         )
+        self.number = number
+
+    def state(self) -> dict[str, Any]:
+        return {"cliques": self.cliques, "number": self.number, "label": self.label}
 
 
 class ExactlyOne(Cardinality):
@@ -141,6 +177,9 @@ class ExactlyOne(Cardinality):
     def __init__(self, cliques: Any, label: Any = 1):
         cliques = list(cliques)
         super().__init__(cliques, np.where(_counts(cliques) == 1, 0.0, np.inf), label=label)
+
+    def state(self) -> dict[str, Any]:
+        return {"cliques": self.cliques, "label": self.label}
 
 
 class CardinalitySlave(gm.SlaveSolver):

@@ -48,9 +48,19 @@ class Implication(gm.Block):
         self.costs = for_each_clique("Implication.cost", cost, len(self), allow_inf=weight is None)
         self.weight = weight
 
+    def state(self) -> dict[str, Any]:
+        return {
+            "pairs": self.variables,
+            "premise": self.premise,
+            "conclusion": self.conclusion,
+            "cost": self.costs,
+            "weight": self.weight,
+        }
+
     def check(self) -> None:
         for place, name in enumerate(("premise", "conclusion")):
-            wrong = np.flatnonzero(getattr(self, name) >= self.states[:, place])
+            label = getattr(self, name)
+            wrong = np.flatnonzero((label < 0) | (label >= self.states[:, place]))
             if wrong.size:
                 m = int(wrong[0])
                 raise ValueError(

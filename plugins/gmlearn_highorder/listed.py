@@ -103,6 +103,16 @@ class ListedCosts:
                 f"names"
             )
 
+    def cost_state(self, fixed: str, other: str) -> dict[str, Any]:
+        """The arguments of `set_costs` again; `fixed` and `other` are their names."""
+        return {
+            fixed: self.fixed,
+            other: self.other,
+            "features": self.inputs,
+            "weight": self.weight,
+            "weight_max": self.weight_other,
+        }
+
     def check_options(self, n_options: int) -> None:
         """Now that their number is known: one cost, or one row of inputs, for each option."""
         self.n_options = n_options

@@ -70,6 +70,10 @@ class Pattern(ListedCosts, gm.Block):
             )
         self.set_costs(("psi", "psi_max"), psi, psi_max, features, weight, weight_max)
 
+    def state(self) -> dict[str, Any]:
+        costs = self.cost_state("psi", "psi_max")
+        return {"variables": self.variables, "patterns": self.patterns, **costs}
+
     def check(self) -> None:
         self.check_options(len(self.patterns))
         fewest = (

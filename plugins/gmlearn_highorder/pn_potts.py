@@ -59,6 +59,9 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
         super().__init__(cliques)
         self.set_costs(("beta", "beta_max"), beta, beta_max, features, weight, weight_max)
 
+    def state(self) -> dict[str, Any]:
+        return {"cliques": self.cliques, **self.cost_state("beta", "beta_max")}
+
     def check(self) -> None:
         self.check_options(self.max_states)
 

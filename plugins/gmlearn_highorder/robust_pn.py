@@ -61,6 +61,17 @@ class RobustPn(PnPotts):
         self.truncation = for_each_clique(
             "RobustPn.truncation", truncation, len(self), allow_inf=False
         )
+        self._check_truncation()
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "truncation": self.truncation}
+
+    def check(self) -> None:
+        super().check()
+        self._check_truncation()
+
+    def _check_truncation(self) -> None:
+        """The kernels select so many members; Q may be at most half of a clique."""
         wrong = np.flatnonzero(
             (self.truncation <= 0) | (np.ceil(self.truncation) > np.maximum(self.sizes // 2, 1))
         )

@@ -54,13 +54,13 @@ class OwnState(gm.Block):
 
 
 class Unstorable(gm.Block):
-    """Has an attribute that no file holds."""
+    """Has an argument that no file holds."""
 
     name = "test-io-unstorable"
 
-    def __init__(self, edges):
+    def __init__(self, edges, function=print):
         super().__init__(edges)
-        self.function = print
+        self.function = function
 
     def energy(self, x, w):
         return np.zeros(len(self))
@@ -98,7 +98,7 @@ def test_blocks_of_plugins(tmp_path):
     again = io.read(tmp_path / "m.npz")
     assert all(again.energy(x) == crf.energy(x) for x in labellings(crf))
     with pytest.raises(
-        ValueError, match=r"attribute 'function' is of type builtin_function_or_method.*state"
+        ValueError, match=r"argument 'function' is of type builtin_function_or_method.*state"
     ):
         other = gm.CRF([2, 2])
         other.add(Unstorable([[0, 1]]))
@@ -110,7 +110,7 @@ def test_blocks_of_plugins(tmp_path):
 def test_round_trip(states, data, tmp_path_factory):
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     crf = gm.CRF(np.array(states, np.int64))
-    crf.unary = rng.choice([0.0, 1e300, np.inf, -0.1], size=crf.n_coords)
+    crf.unary = rng.choice([0.0, 1e99, np.inf, -0.1], size=crf.n_coords)
     edges = rng.permutation(len(states))[:2][None]
     if len(states) > 1:
         kind = data.draw(
@@ -168,19 +168,22 @@ def archive(tmp_path):
         ({"block0.variables": None}, "one array 'variables' of block 0"),
         ({"block0.variables": np.array([[0, 1], [2, 9]])}, r"block 0.*must lie in 0\.\.2, got 9"),
         ({"block0.variables": np.array([[0, 1], [1, 1]])}, "block 0.*names a variable twice"),
-        ({"block0.variables": np.array([[0, 1]])}, "start: expected an array with a leading 1"),
-        ({"block0.variables": np.array([0, 1])}, "variables: expected an int64 array of 2"),
-        ({"block0.variables": np.array([[0.0, 1], [2, 1]])}, "variables: expected an int64 array"),
+        ({"block0.variables": np.array([[0, 1]])}, r"start: expected shape \(1,\)"),
+        ({"block0.variables": np.array([0, 1])}, "block 0"),
+        ({"block0.variables": np.array([[0.5, 1], [2, 1]])}, "variables: expected whole numbers"),
         ({"block0.start": np.array([0, 1])}, "reaches beyond the values"),
         ({"block0.start": np.array([0, -1])}, "reaches beyond the values"),
         ({"block0.start": np.array([0, 2**63 - 1])}, "reaches beyond the values"),
-        ({"block0.start": np.array([0.0, 0.0])}, r"int64 \(M,\)"),
+        ({"block0.start": np.array([0.0, 0.5])}, "start: expected whole numbers"),
         ({"block0.values": np.arange(5.0)}, "reaches beyond the values"),
         ({"block0.shapes": np.array([[2, 3], [3, 2]])}, "table 1 has shape"),
-        ({"block1.contrast": np.ones(2)}, "contrast: expected an array with a leading 1"),
-        ({"block1.contrast": np.array([np.inf])}, "energies are not one number"),
-        ({"block2._indptr": np.array([0, 2])}, "_indptr: expected increasing"),
-        ({"block2._indptr": np.zeros(0, np.int64)}, "_indptr: expected increasing"),
+        ({"block1.contrast": np.ones(2)}, r"contrast: expected shape \(1,\)"),
+        ({"block1.contrast": np.array([np.inf])}, "contrast: contains inf"),
+        ({"block2.cliques.sizes": np.array([2])}, "lengths with the sum 3"),
+        ({"block2.cliques.sizes": np.array([4])}, r"lengths of arrays in 0\.\.3"),
+        ({"block2.cliques.sizes": np.array([0, 3])}, "clique 0 is empty"),
+        ({"block2.cliques.sizes": np.zeros(0, np.int64)}, "lengths with the sum 3"),
+        ({"block2.cliques": np.array([0, 1.5, 2])}, "cliques: expected whole numbers"),
         ({"block2.bonus": np.ones(4)}, "bonus: expected an array with a leading 3"),
         ({"weights0": None}, "weights that fit the model"),
         ({"weights0": np.ones(3)}, "weights that fit the model"),
@@ -199,31 +202,21 @@ def test_hostile_arrays(archive, change, match):
     ("edit", "match"),
     [
         (
-            lambda h: h.update(version=2),
-            "version 1 of gmlearn-model, got version 2; a newer gmlearn",
+            lambda h: h.update(version=1),
+            "version 2 of gmlearn-model, got version 1; another gmlearn",
         ),
         (lambda h: h.update(blocks=3), "lists"),
         (lambda h: h.update(weights=["a", 3]), "lists"),
         (lambda h: h.pop("weights"), "lists"),
         (lambda h: h["blocks"].__setitem__(0, 7), "of block 0"),
-        (
-            lambda h: h["blocks"][0].update(values={"energy": 1.0}),
-            "'energy' cannot be an attribute",
-        ),
-        (
-            lambda h: h["blocks"][0].update(values={"strides": 1.0}),
-            "'strides' cannot be an attribute",
-        ),
-        (lambda h: h["blocks"][0].update(values={"name": "x"}), "'name' cannot be an attribute"),
-        (
-            lambda h: h["blocks"][0].update(values={"__class__": "x"}),
-            "'__class__' cannot be an attribute",
-        ),
+        (lambda h: h["blocks"][0].update(lists=["a"]), "KeyError"),
+        (lambda h: h["blocks"][1].update(values={"energy": 1.0}), "unexpected keyword"),
+        (lambda h: h["blocks"][1].update(values={"__class__": "x"}), "unexpected keyword"),
+        (lambda h: h["blocks"][1].update(values={"self": "x"}), "multiple values"),
         (lambda h: h["blocks"][0].update(values={"a": [1]}), "a number, string, bool or null"),
         (lambda h: h["blocks"][0].update(values={"variables": 1}), "a value of that name"),
-        (lambda h: h["blocks"][0].update(values={"states": None}), "cannot be an attribute"),
-        (lambda h: h["blocks"][1].update(values={}), "AttributeError"),
-        (lambda h: h["blocks"][1].update(values={"weight": 5}), "must be strings"),
+        (lambda h: h["blocks"][2].update(values={"price": None}), "missing|price"),
+        (lambda h: h["blocks"][1].update(values={"weight": 5}), "named by strings"),
     ],
 )
 def test_hostile_headers(archive, edit, match):

@@ -242,7 +242,11 @@ def test_models_refuse_odd_numbers_of_variables(arguments):
     "costs, variables, message",
     [
         ([[0, np.nan], [0, 0]], None, r"costs: contains NaN \(first at index \(0, 1\)\)"),
-        ([[0, -INF], [0, 0]], None, r"costs: contains -inf .*finite, or \+inf to forbid"),
+        (
+            [[0, -INF], [0, 0]],
+            None,
+            r"costs: contains -inf .*only finite numbers.*or \+inf to forbid",
+        ),
         ([[0, 1]], None, r"costs: expected shape \(2, 2\), got \(1, 2\)"),
         ([[0, 1, 2], [0, 1, 2]], None, r"costs: expected shape \(2, 2\), got \(2, 3\)"),
         ([[0, 1], [0]], None, r"costs: expected 2 rows with \[2, 2\]"),
@@ -276,7 +280,7 @@ def test_ragged_unary_costs_refuse():
         ([0, 0, 2], r"labels: variable 2 has states 0\.\.1, got 2"),
         ([0, -1, 0], r"labels: variable 1 has states 0\.\.2, got -1"),
         ([0, 0.5, 1], "labels: expected whole numbers"),
-        ([0, np.nan, 1], "labels: expected numbers of type int64"),
+        ([0, np.nan, 1], "labels: expected whole numbers of type int64"),
         (None, "labels"),
     ],
 )

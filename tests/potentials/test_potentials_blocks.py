@@ -205,7 +205,9 @@ def test_ragged_blocks_take_and_table():
     "cliques, message",
     [
         ([[0, 1], []], r"Weird.cliques: clique 1 is empty"),
-        ([[0, "x"]], "Weird.cliques: expected a list of integer arrays"),
+        ([[0, 1.5]], "Weird.cliques: expected whole numbers"),
+        ([np.ma.array([0, 1], mask=[0, 1])], "Weird.cliques: .*masked"),
+        ([[0, "x"]], "Weird.cliques: expected numbers of type int64"),
         ([[0, 9]], r"variables must lie in 0\.\.3, got 9"),
         ([[0, -1]], r"variables must lie in 0\.\.3, got -1"),
         ([[0, 1], [2, 3, 2]], "clique 1 names a variable twice"),
