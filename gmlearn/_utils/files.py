@@ -7,7 +7,29 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+
+def check_path(name: str, path: Any) -> str:
+    """`path` as a string; a number would be taken for an open file."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise TypeError(
+            f"{name}: expected the name of a file, str or os.PathLike, got {type(path).__name__}"
+        )
+    return os.fspath(path)
+
+
+def check_folder(name: str, path: Any) -> str:
+    """The name of a file that can be written: its folder is there and may be written to."""
+    found = check_path(name, path)
+    folder = os.path.dirname(found) or os.curdir
+    if not os.path.isdir(folder):
+        raise ValueError(f"{name}: expected a file in a folder that exists, got {found!r}")
+    if os.path.isdir(found):
+        raise ValueError(f"{name}: expected the name of a file, got the folder {found!r}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{name}: the folder {folder!r} may not be written to")
+    return found
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.archive import damage_named, load_arrays, save_arrays
+from gmlearn._utils.files import check_path
 from gmlearn._version import __version__
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.model.crf import CRF
@@ -89,6 +90,7 @@ class TrainedModel:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write an .npz file, whole or not at all; it loads without executing code."""
+        check_path("path", path)
         header = {
             "kind": "gmlearn trained model",
             "objective": self.objective,
@@ -148,6 +150,7 @@ class TrainedModel:
 
 def load(path: str | os.PathLike) -> TrainedModel:
     """A trained model from a file that `TrainedModel.save` wrote."""
+    check_path("path", path)
     return TrainedModel.load(path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from typing import Any
@@ -10,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.archive import check_like, damage_named
+from gmlearn._utils.files import check_folder
 from gmlearn._utils.progress import progress
 from gmlearn._utils.validation import check_number
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_checkpoint
 from gmlearn.learn.completion import take_completion
+from gmlearn.learn.fingerprint import problem_fingerprint
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.learn.model import TrainedModel, plain_settings
 from gmlearn.learn.objective import Objective, truth_energy_of, weights_dict
@@ -65,16 +66,16 @@ class TrainingRun:
             if options.weights is None
             else layout.join(layout.check(options.weights))
         )
-        self.about = objective.each(description)
-        self.data_digest = hashlib.sha256(
-            b"".join([given.tobytes(), *(a["digest"] for a in self.about)])
-        ).hexdigest()
+        self.fingerprint: dict[str, Any] = {}
+        if options.checkpoint is not None:
+            check_folder("checkpoint", options.checkpoint)
+            self.fingerprint = problem_fingerprint(objective, options, given)
         self.optimizer = self._make_optimizer(regularization.project(given))
         self.history = TrainingHistory()
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
         self.idle = 0
         self.finished = ""
-        self.latent = any(about["latent"] for about in self.about)
+        self.latent = any(objective.each(is_latent))
         self.generation = objective.executor.generation
 
     def _make_optimizer(self, w: np.ndarray) -> Optimizer:
@@ -90,6 +91,7 @@ class TrainingRun:
                 f"optimizer {name!r} has no setting {unknown[0]!r}; it has {sorted(kind.settings)}"
             )
         self.optimizer_name = name
+        self.fingerprint["optimizer"] = name
         return kind(self.objective, w, options.seed, **options.settings)
 
     # ------------------------------------------------------------------ the loop
@@ -203,10 +205,17 @@ class TrainingRun:
         """Why training should end after this pass; empty to go on."""
         options, history = self.options, self.history
         for callback in options.callbacks:
-            if callback(
+            answer = callback(
                 len(history), weights_dict(self.objective.layout, self.optimizer.w), history
-            ):
-                return f"callback {getattr(callback, '__name__', type(callback).__name__)}"
+            )
+            name = getattr(callback, "__name__", type(callback).__name__)
+            if isinstance(answer, (float, np.floating)) and not np.isfinite(answer):
+                raise ValueError(
+                    f"callbacks: {name} answered {answer} in pass {len(history)}; expected true to "
+                    f"end training, else false"
+                )
+            if answer:
+                return f"callback {name}"
         if options.validation is not None and self.idle >= options.patience:
             return f"no better validation error in {options.patience} evaluations"
         values = np.minimum.accumulate(history.evaluated())
@@ -223,6 +232,9 @@ class TrainingRun:
 
     def _model(self, status: str) -> TrainedModel:
         options = self.options
+        if not np.isfinite(self.best_value):  # no pass has evaluated F
+            vertices = self.objective.vertices(self.best_w)
+            self.best_value = self.objective.value(self.best_w, vertices)
         settings = plain_settings(
             {
                 "optimizer": self.optimizer_name,
@@ -252,22 +264,6 @@ class TrainingRun:
 
     # ------------------------------------------------------------------ checkpoints
 
-    def _fingerprint(self) -> dict[str, Any]:
-        objective, options = self.objective, self.options
-        return {
-            "optimizer": self.optimizer_name,
-            "seed": options.seed,
-            "settings": plain_settings(options.settings),
-            "segments": {n: list(s) for n, s in objective.layout.shapes.items()},
-            "samples": objective.n_samples,
-            "duals": [a["duals"] for a in self.about],
-            "temperature": options.temperature,
-            "tol": options.tol,
-            **objective.regularization.fingerprint(),
-            "loss": sorted(set().union(*(a["loss"] for a in self.about))),
-            "data": self.data_digest,
-        }
-
     def _save(self, passes: int, reason: str) -> None:
         progress_made = {
             "passes": passes,
@@ -280,7 +276,7 @@ class TrainingRun:
         self.objective.remember(batches)
         kept = Checkpoint(state, [b.arrays() for b in batches], self.best_w, self.history)
         assert self.options.checkpoint is not None
-        save_checkpoint(self.options.checkpoint, self._fingerprint(), kept, progress_made)
+        save_checkpoint(self.options.checkpoint, self.fingerprint, kept, progress_made)
 
     def _resume(self) -> int:
         """Continue from the checkpoint, if there is one; returns the number of passes already
@@ -290,7 +286,7 @@ class TrainingRun:
         if path is None or not os.path.exists(path):
             return 0
         with damage_named(path, KIND):
-            kept, made = load_checkpoint(path, self._fingerprint(), self.objective.n_batches)
+            kept, made = load_checkpoint(path, self.fingerprint, self.objective.n_batches)
             self.optimizer.restore(kept.state, kept.batches)
             self.objective.remember(self.objective.snapshots())
             self.best_w, self.history = kept.best, kept.history
@@ -311,18 +307,8 @@ class TrainingRun:
 # ---------------------------------------------------------------------- what runs with the samples
 
 
-def description(batch: SampleBatch) -> dict[str, Any]:
-    """What identifies a batch: a hash of its truths, costs and features, its size, its losses."""
-    digest = hashlib.sha256(str(batch.weight).encode())
-    observed = np.concatenate([s.observed for s in batch.samples])
-    for array in (observed, batch.truth, batch.truth_features, batch.model.unary):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return {
-        "digest": digest.digest(),
-        "duals": len(batch.dual.coords),
-        "loss": {f"{loss.name} {vars(loss)}" for loss in batch.losses},
-        "latent": batch.latent,
-    }
+def is_latent(batch: SampleBatch) -> bool:
+    return batch.latent
 
 
 def completed_labels(batch: SampleBatch) -> list[np.ndarray]:

@@ -219,13 +219,13 @@ def test_a_damaged_or_foreign_file_is_refused(damage, tmp_path):
     "what, changed",
     [
         ("samples", dict(samples=chain_samples(0, n=4))),
-        ("duals", dict(samples=chain_samples(0, length=8))),
+        ("slaves", dict(samples=chain_samples(0, length=8))),
         ("seed", dict(seed=5)),
         ("optimizer", dict(optimizer="subgradient")),
         ("settings", dict(step=0.7)),
         pytest.param("regularizer", dict(regularizer=gm.L2(3.0))),
         pytest.param("loss", dict(loss=gm.Hamming(2.0))),
-        pytest.param("data", dict(samples=chain_samples(77))),
+        pytest.param("blocks .unary.*labels", dict(samples=chain_samples(77))),
     ],
 )
 def test_the_checkpoint_of_another_problem_is_refused(what, changed, tmp_path):

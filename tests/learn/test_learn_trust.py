@@ -1,0 +1,131 @@
+"""What training promises: a checkpoint of its own problem alone, an objective of its weights, and
+errors that name the pass.
+"""
+
+import numpy as np
+import pytest
+from learn_cases import chain_samples
+
+import gmlearn as gm
+
+
+def problem(contrast=1.0, table=0.5, constant=0.0, truth=0):
+    """A chain with fixed and learnt edges."""
+    rng = np.random.default_rng(3)
+    crf = gm.CRF(5, 2).add_unary(rng.normal(size=(5, 2)))
+    edges = [[0, 1], [1, 2], [2, 3], [3, 4]]
+    crf.add(gm.Potts(edges, np.full(4, contrast), weight="s"))
+    crf.add(gm.Table([[0, 2]], [[0, table], [table, 0]]))
+    crf.constant = constant
+    return [gm.Sample(crf, [0, 0, 1, 1, truth])]
+
+
+def error(w):
+    return float(np.abs(w["s"]))
+
+
+def other_error(w):
+    return float(np.abs(w["s"])) + 1.0
+
+
+class Band(gm.ConvexSet):
+    """|w| <= width, by a projection of its own."""
+
+    def __init__(self, width):
+        self.width = width
+
+    def project(self, w):
+        return np.clip(w, -self.width, self.width)
+
+
+SAME = dict(samples=problem(), validation=error)
+CHANGES = [
+    ("constraints", dict(constraints=gm.Box(-5, 5)), dict(constraints=gm.Box(-0.1, 0.1))),
+    ("constraints", dict(constraints=gm.Fixed(0.1)), dict(constraints=gm.Fixed(0.2))),
+    ("constraints", dict(constraints=Band(1.0)), dict(constraints=Band(2.0))),
+    ("constraints", {}, dict(constraints=gm.NonNegative())),
+    ("regularizer", {}, dict(regularizer=gm.L2(0.5))),
+    ("blocks 'table'", {}, dict(samples=problem(table=0.6))),
+    ("blocks 'potts'", {}, dict(samples=problem(contrast=2.0))),
+    ("unary costs", {}, dict(samples=problem(constant=1.0))),
+    ("labels", {}, dict(samples=problem(truth=1))),
+    ("loss", dict(loss=gm.WeightedHamming([1, 2])), dict(loss=gm.WeightedHamming([1, 3]))),
+    ("decomposition", {}, dict(decomposition="per-clique")),
+    ("validation", {}, dict(validation=other_error)),
+    ("validation", {}, dict(validation=None)),
+    ("validation", {}, dict(validation=problem())),
+    ("patience", {}, dict(patience=3)),
+    ("tol", {}, dict(tol=1e-3)),
+    ("initial weights", {}, dict(weights={"s": 1.0})),
+    ("temperature", dict(temperature=1.0), dict(temperature=2.0)),
+]
+
+
+@pytest.mark.parametrize("what, first, then", CHANGES, ids=[f"{i}" for i in range(len(CHANGES))])
+def test_a_checkpoint_of_another_problem_names_what_differs(what, first, then, tmp_path):
+    how = dict(SAME, checkpoint=tmp_path / "c.npz", checkpoint_every=1, show_progress=False)
+    first = how | first
+    model = gm.train(max_iter=3, **first)
+    again = gm.train(max_iter=3, **first)
+    assert again.weights["s"] == model.weights["s"]
+    with pytest.raises(ValueError, match=f"belongs to another training problem.*{what}"):
+        gm.train(max_iter=3, **(first | then))
+
+
+def test_a_function_that_cannot_be_identified_is_told(tmp_path):
+    with pytest.warns(UserWarning, match="validation cannot be identified"):
+        gm.train(problem(), validation=len, checkpoint=tmp_path / "c.npz", max_iter=2)
+
+
+def test_nothing_is_hashed_without_a_checkpoint(monkeypatch):
+    from gmlearn.learn import run
+
+    def refuse(*_):
+        raise AssertionError("hashed")
+
+    monkeypatch.setattr(run, "problem_fingerprint", refuse)
+    gm.train(problem(), max_iter=1)
+
+
+@pytest.mark.parametrize("optimizer", ["bcfw", "subgradient", "cutting-plane"])
+def test_the_objective_belongs_to_the_weights(optimizer):
+    samples = chain_samples(0)
+    for validation in (None, lambda w: float(np.abs(w["pair"]).sum())):
+        how = dict(regularizer=gm.L2(0.05), decomposition="trees", show_progress=False)
+        model = gm.train(samples, optimizer=optimizer, validation=validation, max_iter=30, **how)
+        fixed = {name: gm.Fixed(value) for name, value in model.weights.items()}
+        there = gm.train(samples, constraints=fixed, max_iter=2, **how)
+        # on trees F does not depend on multipliers
+        assert model.objective == pytest.approx(there.objective, rel=1e-6)
+
+
+def test_the_objective_of_no_pass_is_that_of_the_start():
+    samples = chain_samples(0)
+    model = gm.train(samples, max_iter=0, decomposition="trees")
+    assert (
+        model.objective == gm.train(samples, max_iter=1, decomposition="trees").history.objective[0]
+    )
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float64("nan")])
+def test_answers_that_are_no_numbers_name_the_pass(bad):
+    how = dict(optimizer="subgradient", max_iter=5, tol=-1)
+    answers = iter([0.0, 0.0, bad])
+    with pytest.raises(ValueError, match=r"validation: expected a finite error, got .* in pass 3"):
+        gm.train(problem(), validation=lambda w: next(answers), **how)
+    answers = iter([None, 0.0, bad])
+    with pytest.raises(ValueError, match=r"callbacks: <lambda> answered .* in pass 3"):
+        gm.train(problem(), callbacks=[lambda *_: next(answers)], **how)
+
+
+@pytest.mark.parametrize("path", ["nowhere/c.npz", "."])
+def test_a_checkpoint_that_cannot_be_written_is_refused_first(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="checkpoint: expected"):
+        gm.train(problem(), checkpoint=path, callbacks=[lambda *_: pytest.fail("too late")])
+
+
+@pytest.mark.parametrize("path", [True, 1, b"m.npz", None])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(TypeError, match="path: expected the name of a file"):
+        gm.load(path)
