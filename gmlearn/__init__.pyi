@@ -68,6 +68,14 @@ from gmlearn.solvers import (
     Status as Status,
     solve as solve,
 )
+from gmlearn.probabilities import (
+    MarginalMethod as MarginalMethod,
+    MarginalProblem as MarginalProblem,
+    Marginals as Marginals,
+    MarginalStatus as MarginalStatus,
+    MethodRefusal as MethodRefusal,
+    marginals as marginals,
+)
 from gmlearn.parallel import (
     Executor as Executor,
     make_executor as make_executor,

@@ -75,6 +75,21 @@ def gmlearn_solvers() -> list[gm.MapSolver]:
 
 
 @hookimpl
+def gmlearn_marginal_methods() -> list[gm.MarginalMethod]:
+    from gmlearn import probabilities as p
+
+    return [
+        p.AutoMarginals(),
+        p.TreeMarginals(),
+        p.EliminationMarginals(),
+        p.BruteForceMarginals(),
+        p.TRW(),
+        p.MeanField(),
+        p.LoopyBP(),
+    ]
+
+
+@hookimpl
 def gmlearn_formats() -> list[gm.FileFormat]:
     from gmlearn import io
 

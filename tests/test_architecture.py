@@ -19,6 +19,7 @@ ROOMS = (
     "decompositions",
     "master",
     "solvers",
+    "probabilities",
     "parallel",
     "learn",
     "io",
@@ -34,6 +35,7 @@ EXCEPTIONS = {
         "builtin",
     ): "the built-in parts come in through the hooks, like any plugin's",
     ("solvers/result.py", "plot"): "Result.plot draws itself; imported when it is called",
+    ("probabilities/result.py", "plot"): "Marginals.plot draws itself; imported when called",
     ("learn/history.py", "plot"): "History.plot draws itself; imported when it is called",
     ("cli/check.py", "testing"): "`gmlearn check` runs the conformance kit",
     (

@@ -48,6 +48,35 @@ def plot_bounds(history: Any, ax: Any = None) -> Any:
     return ax
 
 
+def plot_entropy(marginals: Any, ax: Any = None, shape: tuple[int, int] | None = None) -> Any:
+    """How uncertain each variable is: the entropy of its marginal in bits.
+
+    Parameters
+    ----------
+    marginals : with `entropy` (V,), as ``gm.marginals`` returns.
+    ax : matplotlib axes; a new one by default.
+    shape : (rows, columns) of a grid whose variables are numbered row by row; bars otherwise.
+
+    Returns
+    -------
+    The axes.
+    """
+    import matplotlib
+
+    bits = np.asarray(marginals.entropy) / np.log(2.0)
+    with matplotlib.rc_context(style()):
+        if shape is None:
+            ax = axes(ax, xlabel="variable", ylabel="entropy (bits)")
+            ax.bar(np.arange(len(bits)), bits, color=BLUE)
+        else:
+            ax = axes(ax)
+            image = ax.imshow(check_array("entropy", bits.reshape(shape)), cmap="magma", vmin=0.0)
+            ax.set_axis_off()
+            ax.figure.colorbar(image, ax=ax, label="entropy (bits)")
+        ax.set_title(f"log Z in [{marginals.lower:.6g}, {marginals.upper:.6g}]")
+    return ax
+
+
 def plot_objective(history: Any, ax: Any = None) -> Any:
     """The training objective, its lower bound and the optimiser's gap, against time.
 

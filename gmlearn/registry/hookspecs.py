@@ -53,6 +53,13 @@ def gmlearn_solvers() -> list[gm.MapSolver]:
 
 
 @hookspec
+def gmlearn_marginal_methods() -> list[gm.MarginalMethod]:
+    """Return ``gmlearn.MarginalMethod`` objects: what ``gm.marginals(crf, method=name)`` can
+    run.
+    """
+
+
+@hookspec
 def gmlearn_optimizers() -> list[type[gm.Optimizer]]:
     """Return ``gmlearn.Optimizer`` classes: what minimises the training objective,
     ``gm.train(optimizer=name)``.

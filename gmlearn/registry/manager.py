@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "decomposition": Kind("gmlearn_decompositions", "Decomposition", ("decompose",)),
     "loss": Kind("gmlearn_losses", "Loss", ("value", "blocks"), True),
     "solver": Kind("gmlearn_solvers", "MapSolver", ("run", "refuses")),
+    "marginal method": Kind("gmlearn_marginal_methods", "MarginalMethod", ("run", "refuses")),
     "optimizer": Kind("gmlearn_optimizers", "Optimizer", ("run",), True),
     "trainer": Kind("gmlearn_trainers", "Trainer", ("train",)),
     "format": Kind("gmlearn_formats", "FileFormat", ("extensions", "read")),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -208,6 +208,14 @@ class SlaveGroup(ABC):
         """Can this group do `min_marginals` or `log_partition`?"""
         return callable(getattr(self, power, None))
 
+    def clique_marginals(
+        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(variables (n, k), joint marginals (n, L_1, ..., L_k)) of the slaves' cliques, those of
+        one shape together; optional.
+        """
+        return iter(())
+
     def cost(self, power: str = "minimise") -> float:
         """About how many operations one call of `power` takes ("minimise" is `solve`); by default
         the same for all.
@@ -323,6 +331,21 @@ class CliqueGroup(SlaveGroup):
             self.block, self.shaped(theta), prepared, temperature
         )
         return SoftResult(value, self.flat(marginals), features)
+
+    def clique_marginals(
+        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        from gmlearn.slaves.junction_tree import by_shape, dense_tables
+
+        for index, scopes, shape in by_shape(self.block):
+            energy = dense_tables(self.block.take(index), shape, w).reshape(-1, *shape)
+            for axis, n in enumerate(shape):
+                first = self.ptr[self.block.indptr[index] + axis]
+                own = theta[first[:, None] + np.arange(n)]
+                energy = energy + own.reshape(-1, *(1,) * axis, n, *(1,) * (len(shape) - 1 - axis))
+            flat = energy.reshape(len(index), -1)
+            p = np.exp((flat.min(axis=1, keepdims=True) - flat) / temperature)
+            yield scopes, (p / p.sum(axis=1, keepdims=True)).reshape(energy.shape)
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Clique energies (M,) of member labels (S,), without theta."""

@@ -21,6 +21,9 @@ import numpy as np
 MAX_TABLE, MAX_TOTAL = 2.0**20, 2.0**24
 #: entries of joined tables that the kernels sum at a time
 BUFFER = 256
+#: better orders are looked for on at most so many variables, where the first one has more than
+#: EASY entries, with about so many operations
+MAX_SEARCHED, EASY, SEARCH_WORK = 3000, 2.0**18, 2e9
 
 
 class Order(NamedTuple):
@@ -53,6 +56,17 @@ def elimination_order(
     domain : int (V,), number of states; variables with one state are joined with nothing.
     max_table, max_total : limits of the largest table and of all tables together.
     """
+    near = _neighbours(scopes, domain)
+    found = [
+        o
+        for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False))
+        if o is not None
+    ]
+    return min(found, key=lambda o: o.entries) if found else None
+
+
+def _neighbours(scopes: Iterable[Sequence[int]], domain: np.ndarray) -> list[set[int]]:
+    """The variables that share a clique with each; none of those with one state."""
     near: list[set[int]] = [set() for _ in domain]
     many = (domain > 1).tolist()
     for scope in scopes:
@@ -61,12 +75,39 @@ def elimination_order(
             near[v].update(scope)
     for v, s in enumerate(near):
         s.discard(v)
-    found = [
-        o
-        for o in (_simulate(near, domain, max_table, max_total, greedy) for greedy in (True, False))
-        if o is not None
-    ]
-    return min(found, key=lambda o: o.entries) if found else None
+    return near
+
+
+def searched_order(scopes: Sequence[Sequence[int]], domain: np.ndarray, seed: int = 0) -> Order:
+    """A better order than `elimination_order` finds, for one large elimination: the best of that
+    one and of a number of greedy ones, by added edges (min-fill) and by tables (min-weight), with
+    random ties.
+    """
+    from gmlearn.slaves._orders_numba import greedy_order
+
+    best = elimination_order(scopes, domain, np.inf, np.inf)
+    assert best is not None
+    n = len(domain)
+    if n > MAX_SEARCHED or best.entries <= EASY:
+        return best
+    matrix = np.zeros((n, n), bool)
+    for v, near in enumerate(_neighbours(scopes, domain)):
+        matrix[v, list(near)] = True
+    log_states = np.log(domain.astype(float))
+    rng = np.random.default_rng(seed)
+    spent = 0.0
+    while spent < SEARCH_WORK:
+        noise = rng.random(n)
+        most = np.log(best.largest) + 1.0
+        for by_fill in (True, False):
+            order, sizes, width = greedy_order(matrix.copy(), log_states, by_fill, noise, most)
+            entries = float(np.exp(sizes).sum()) if width >= 0 else np.inf
+            if entries < best.entries:
+                largest = float(np.exp(sizes.max()))
+                best = Order(order.tolist(), entries, largest, int(width))
+        # operations on the matrix, about; an easy elimination is not searched for long
+        spent += max(n**2 * 40.0, SEARCH_WORK / 40, SEARCH_WORK * EASY / best.entries)
+    return best
 
 
 def _simulate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -174,6 +174,11 @@ class ForestGroup(SlaveGroup):
         for (_, edge, shape), (_, part, _, at) in zip(self._edge_parts, self.junction.paid):
             tables[part.entries(at)] = pair_tables(prepared, shape, edge)
         return self.junction.log_partition(theta, tables, temperature)
+
+    def clique_marginals(
+        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return self.junction.clique_marginals(theta, w, temperature)
 
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Pairwise energies (M,) of slot labels (S,), without theta."""

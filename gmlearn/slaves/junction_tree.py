@@ -291,6 +291,19 @@ class JunctionTreeGroup(SlaveGroup):
         )
         return SoftResult(value, out, features)
 
+    def clique_marginals(
+        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        _, out, joint = self._marginals(theta, self.prepare(w), temperature)
+        for block, part, _, at in self.paid:
+            scopes = block.members.reshape(len(block), -1)
+            yield scopes, joint[part.entries(at)].reshape(-1, *part.shape)
+        for part, slot in zip(self.parts, self.place):
+            if part.joint is not None:
+                scopes = np.array([self.sets[o][p] for o, p in zip(part.owner, part.position)])
+                entries = self.ptr[slot][:, None] + np.arange(part.size)
+                yield scopes, out[entries].reshape(-1, *part.shape)
+
     def energy(self, labels: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Energies (M,) of slot labels (S,), without theta."""
         total = np.zeros(self.n)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
 
+from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import elimination
 from gmlearn.slaves.elimination import Order, c_strides, join_tables
@@ -198,34 +200,39 @@ class BruteForce(MapSolver):
     def run(self, problem: Problem) -> None:
         crf = problem.crf
         total = int(np.prod(crf.n_states))
-        unary = crf.unary_costs(problem.w)
         best, best_index = np.inf, 0
-        chunk = max(1, 200_000 // max(1, crf.n_vars))
-        for first in range(0, total, chunk):
-            index = np.arange(first, min(first + chunk, total))
-            x = np.stack(np.unravel_index(index, crf.n_states.tolist()), axis=1)
-            energy = unary[crf.offsets[:-1] + x].sum(axis=1)
-            for block in crf.clique_blocks:
-                many = block.take(np.tile(np.arange(len(block)), len(index)))
-                labels = x[:, block.members].ravel()
-                energy += (
-                    many.energy(many.shape_members(labels), problem.w)
-                    .reshape(len(index), -1)
-                    .sum(axis=1)
-                )
+        done = 0
+        for first, energy in all_energies(crf, problem.w):
             k = int(energy.argmin())
             if energy[k] < best:
-                best, best_index = float(energy[k]), int(index[k])
+                best, best_index = float(energy[k]), first + k
             problem.iterations += 1
-            if problem.time_left <= 0 and first + chunk < total:
+            done = first + len(energy)
+            if problem.time_left <= 0:
                 break
-        else:
-            problem.offer(
-                np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force"
-            )
+        problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
+        if done == total:
             problem.raise_bound(problem.energy)
             return
-        problem.offer(np.array(np.unravel_index(best_index, crf.n_states.tolist())), "brute force")
         from gmlearn.solvers.dual import one_round_bound
 
         one_round_bound(problem)
+
+
+def all_energies(crf: CRF, w: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of the first, energies (n,) without the constant) of all labellings, part by part;
+    the last variable changes fastest.
+    """
+    total = int(np.prod(crf.n_states))
+    unary = crf.unary_costs(w)
+    chunk = max(1, 200_000 // max(1, crf.n_vars))
+    for first in range(0, total, chunk):
+        index = np.arange(first, min(first + chunk, total))
+        x = np.stack(np.unravel_index(index, crf.n_states.tolist()), axis=1)
+        energy = unary[crf.offsets[:-1] + x].sum(axis=1)
+        for block in crf.clique_blocks:
+            many = block.take(np.tile(np.arange(len(block)), len(index)))
+            labels = x[:, block.members].ravel()
+            each = many.energy(many.shape_members(labels), w)
+            energy += each.reshape(len(index), -1).sum(axis=1)
+        yield first, energy

@@ -1,0 +1,156 @@
+r"""Soft slaves: temperatures under which their sum bounds :math:`\log Z` from above.
+
+For slaves i with energies :math:`E_i`, :math:`\sum_i E_i = E`, and :math:`\rho_i > 0` with
+:math:`\sum_{i \ni v} \rho_i \ge 1` at every variable v (Finner 1992, a Hölder inequality for
+functions of some of the variables; tree-reweighted bounds of Wainwright, Jaakkola and Willsky 2005
+are the case of trees),
+
+.. math:: \log\sum_x e^{-E(x)/T} \le \sum_i \rho_i \log\sum_{x_i} e^{-E_i(x_i)/(T\rho_i)},
+
+for all multipliers. Both sides are equal where one slave holds everything.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gmlearn.decompositions.base import Slaves
+from gmlearn.master.dual import Dual
+from gmlearn.slaves.base import Features, SlaveGroup
+
+#: different temperatures among the slaves of one group; each is a call of its own
+MOST_LEVELS = 8
+
+
+@dataclass(frozen=True)
+class SoftRound:
+    """All slaves soft-minimised at one set of multipliers.
+
+    value : sum of the soft minima; minus it is an upper bound of T log Z.   ind : float (D,), the
+        slaves' marginals.   features : expected features of each group's cliques.
+    values : float (n_slaves,), the soft minima one by one.
+    """
+
+    value: float
+    ind: np.ndarray
+    features: list[Features]
+    values: np.ndarray
+
+
+class TemperedSlaves:
+    """Slaves with a temperature each.
+
+    Parameters
+    ----------
+    slaves : whose groups all have `log_partition`.
+    rho : float (n_slaves,), see `slave_temperatures`, the default.
+    levels : different temperatures in one group; they are rounded up.
+
+    Attributes
+    ----------
+    slaves : the same ones, with a group for each temperature.   rho : float, the temperature of
+        each group.   exact : is the bound equal to log Z?
+    """
+
+    def __init__(self, slaves: Slaves, rho: np.ndarray | None = None, levels: int = MOST_LEVELS):
+        if rho is None:
+            rho = slave_temperatures(slaves)
+        groups: list[SlaveGroup] = []
+        chosen: list[float] = []
+        ends = np.cumsum([g.n for g in slaves.groups])
+        for group, end in zip(slaves.groups, ends):
+            own = rounded_up(rho[end - group.n : end], levels)
+            for level in np.unique(own):
+                index = np.flatnonzero(own == level)
+                groups.append(group if len(index) == group.n else group.take(index))
+                chosen.append(float(level))
+        self.slaves = with_groups(slaves, groups)
+        self.rho = np.array(chosen)
+
+    @cached_property
+    def exact(self) -> bool:
+        """Does no variable with a choice stand in two slaves? Then the bound is log Z."""
+        if type(self.slaves).mean is not Slaves.mean:
+            return self.slaves.n_slaves <= 1
+        variable, _ = slave_variables(self.slaves)
+        return len(np.unique(variable)) == len(variable) and bool((self.rho <= 1.0).all())
+
+    def round(self, dual: Dual, theta: np.ndarray, temperature: float) -> SoftRound:
+        """Soft-minimise all slaves at the dual costs `theta` (D,); `dual` has their costs."""
+        ind = np.empty(len(theta))
+        features: list[Features] = []
+        values: list[np.ndarray] = []
+        groups = zip(self.slaves.groups, self.slaves.slices, dual.prepared, self.rho.tolist())
+        for group, where, prepared, rho in groups:
+            found = group.log_partition(theta[where], prepared, temperature * rho)  # type: ignore[attr-defined]
+            ind[where] = found.marginals
+            features.append(found.features)
+            values.append(found.value)
+        each = np.concatenate([np.zeros(0), *values])
+        return SoftRound(float(each.sum()) + dual.constant, ind, features, each)
+
+
+def with_groups(slaves: Slaves, groups: Sequence[SlaveGroup]) -> Slaves:
+    """The same coordinates with other groups."""
+    if len(groups) == len(slaves.groups):
+        return slaves
+    other = copy.copy(slaves)
+    for name, attribute in vars(Slaves).items():
+        if isinstance(attribute, cached_property):
+            other.__dict__.pop(name, None)
+    other.groups = list(groups)
+    return other
+
+
+def slave_temperatures(slaves: Slaves) -> np.ndarray:
+    """Temperatures rho (n_slaves,) that add up to 1 or more at every variable, as small as one
+    pass can make them.
+
+    A slave gets 1 / (slaves that hold v), the largest over its variables; then what is left over
+    at all of its variables is taken back, slave after slave. Where coordinates are not labels of
+    variables all are 1.
+    """
+    n = slaves.n_slaves
+    if type(slaves).mean is not Slaves.mean or n == 0:
+        return np.ones(n)
+    variable, owner = slave_variables(slaves)
+    count = np.bincount(variable, minlength=slaves.crf.n_vars)
+    rho = np.zeros(n)
+    np.maximum.at(rho, owner, 1.0 / count[variable])
+    rho[rho == 0.0] = 1.0  # no variable with a choice: any temperature will do
+    from gmlearn.master._temperatures_numba import take_back
+
+    ptr = np.searchsorted(owner, np.arange(n + 1))
+    take_back(variable, ptr, np.bincount(variable, rho[owner], slaves.crf.n_vars), rho)
+    return rho
+
+
+def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
+    """(variable, slave), int (S,): who holds which variable, ordered by slave; without variables
+    that have one possible label.
+    """
+    crf = slaves.crf
+    number = np.repeat(np.arange(slaves.n_slaves), slaves.sizes)
+    single = (slaves.coords < slaves.n_labels) & np.append(
+        np.isfinite(crf.unary), np.ones(slaves.n_coords - crf.n_coords, bool)
+    )[slaves.coords]
+    variable = np.searchsorted(crf.offsets, slaves.coords[single], side="right") - 1
+    key = number[single] * np.int64(crf.n_vars) + variable
+    pairs, labels = np.unique(key, return_counts=True)
+    pairs = pairs[labels > 1]
+    return pairs % crf.n_vars, pairs // crf.n_vars
+
+
+def rounded_up(rho: np.ndarray, levels: int) -> np.ndarray:
+    """Temperatures rounded up to at most `levels` different ones: larger is still valid."""
+    known = np.unique(rho)
+    if len(known) <= levels:
+        return rho
+    quantiles = np.unique(np.quantile(known, np.linspace(0, 1, levels + 1)[1:]))
+    quantiles[-1] = known[-1]
+    return quantiles[np.searchsorted(quantiles, rho)]
