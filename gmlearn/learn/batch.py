@@ -12,6 +12,7 @@ import numpy as np
 
 from gmlearn._utils.archive import load_arrays, save_arrays
 from gmlearn.decompositions import decompose, resolve
+from gmlearn.learn.likelihoods import LIKELIHOODS, Likelihood
 from gmlearn.learn.sample import LazySamples, Sample, check_sample
 from gmlearn.losses.base import Loss
 from gmlearn.master import Dual
@@ -46,13 +47,15 @@ class Recipe:
     """What turns samples into slaves.
 
     loss : of the samples that bring none.   decomposition : name or object.   layout : of the
-    weights of all samples.   temperature : 0 for the hinge.
+    weights of all samples.   temperature : 0 for the hinge.   likelihood : what stands for the
+    log-partition at a temperature, see `gmlearn.learn.likelihoods`.
     """
 
     loss: Loss
     decomposition: Any
     layout: WeightLayout
     temperature: float = 0.0
+    likelihood: str = "trw"
 
 
 class SampleBatch:
@@ -84,6 +87,12 @@ class SampleBatch:
         self.augmented = _union(self.separate)
         power = "log_partition" if self.temperature > 0 else None
         slaves = decompose(self.augmented, recipe.decomposition, power)
+        #: at a temperature: the soft slaves
+        self.likelihood: Likelihood | None = None
+        if self.temperature > 0:
+            self.likelihood = LIKELIHOODS[recipe.likelihood](self.augmented, slaves)
+            slaves = self.likelihood.slaves
+        self.weights = np.zeros(self.layout.size)
         self.dual = Dual(slaves, self.layout.split(np.zeros(self.layout.size)))
         #: do the unary costs depend on the weights?
         self.learns_unary = bool(slaves.unary_features(np.zeros(slaves.n_coords)))
@@ -125,6 +134,7 @@ class SampleBatch:
 
     def set_weights(self, w: np.ndarray) -> None:
         """Bring the slaves to the weights `w` (P,)."""
+        self.weights = w
         self.dual.set_weights(self.layout.split(w))
 
     def vertex(self, w: np.ndarray, lam: np.ndarray | None = None) -> Vertex:
@@ -148,19 +158,13 @@ class SampleBatch:
 
     def soft_vertex(self, lam: np.ndarray | None = None) -> Vertex:
         """Soft minima, marginals and expected features at the weights last set."""
-        slaves, dual = self.dual.slaves, self.dual
+        dual = self.dual
+        assert self.likelihood is not None
         theta = dual.share + (dual.lam if lam is None else lam)
-        features, value = np.zeros(self.layout.size), dual.constant
-        marginals = np.empty(len(theta))
-        for group, where, prepared in zip(slaves.groups, slaves.slices, dual.prepared):
-            found = group.log_partition(theta[where], prepared, self.temperature)  # type: ignore[attr-defined]
-            value += float(found.value.sum())
-            marginals[where] = found.marginals
-            self.layout.join(found.features, features)
+        value, marginals, features = self.likelihood.evaluate(self, dual, theta)
         mean = dual.mean(marginals)
-        return Vertex(
-            value, marginals, mean, self.layout.join(slaves.unary_features(mean), features)
-        )
+        self.layout.join(dual.slaves.unary_features(mean), features)
+        return Vertex(value, marginals, mean, features)
 
 
 def _union(crfs: list[CRF]) -> CRF:

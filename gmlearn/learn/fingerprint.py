@@ -47,6 +47,7 @@ def problem_fingerprint(
         "seed": options.seed,
         "settings": plain_settings(options.settings),
         "temperature": options.temperature,
+        "likelihood": options.likelihood,
         "tol": options.tol,
         "patience": options.patience,
         "completion_every": options.completion_every,

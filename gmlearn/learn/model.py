@@ -20,6 +20,7 @@ from gmlearn._version import __version__
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.model.crf import CRF
 from gmlearn.parallel import make_executor
+from gmlearn.probabilities import Marginals, marginals
 from gmlearn.solvers import Result, solve
 from gmlearn.solvers.many import solve_forests
 
@@ -36,6 +37,10 @@ class TrainedModel:
     weights : name -> array.   objective : F at these weights.   history : `TrainingHistory`.
     completions : completed labels of the latent samples.   settings, seed, versions : how to repeat
     it.   status : why training ended.
+    objective_kind : what `objective` is: "exact", "upper bound" (of the hinge or of the negative
+        log-likelihood, where slaves share variables), "piecewise" or "pseudo-likelihood".
+    exact_objective : at a temperature, the exact objective at these weights lies between these
+        two numbers; infinite where it was not looked at.
     """
 
     weights: dict[str, np.ndarray]
@@ -47,6 +52,8 @@ class TrainedModel:
     versions: dict[str, str] = field(default_factory=versions)
     status: str = ""
     bound: float = -np.inf
+    objective_kind: str = ""
+    exact_objective: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def gap(self) -> float:
@@ -59,6 +66,16 @@ class TrainedModel:
         return solve(
             crf, {name: self.weights[name] for name in needed if name in self.weights}, **options
         )
+
+    def predict_marginals(self, crf: CRF, **options: Any) -> Marginals:
+        """Probabilities of labels with the learnt weights; options as in `gmlearn.marginals`.
+
+        The temperature is that of training, 1 for the hinge, unless it is given.
+        """
+        needed = crf.layout.shapes
+        options.setdefault("temperature", self.settings.get("temperature") or 1.0)
+        w = {name: self.weights[name] for name in needed if name in self.weights}
+        return marginals(crf, w, **options)
 
     def predict_many(
         self,
@@ -99,6 +116,8 @@ class TrainedModel:
             "versions": self.versions,
             "status": self.status,
             "bound": self.bound,
+            "objective_kind": self.objective_kind,
+            "exact_objective": list(self.exact_objective),
             "completions": len(self.completions),
             "names": list(self.weights),
         }
@@ -129,13 +148,16 @@ class TrainedModel:
                 dict(header["versions"]),
                 str(header["status"]),
                 float(header["bound"]),
+                str(header["objective_kind"]),
+                (float(header["exact_objective"][0]), float(header["exact_objective"][1])),
             )
 
     def __repr__(self) -> str:
         shapes = {name: value.shape for name, value in self.weights.items()}
         return (
             f"TrainedModel(objective={self.objective:.6g}, weights={shapes}, "
-            f"passes={len(self.history)}, status={self.status!r})"
+            f"passes={len(self.history)}, objective_kind={self.objective_kind!r}, "
+            f"status={self.status!r})"
         )
 
     def _repr_html_(self) -> str:

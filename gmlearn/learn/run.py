@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,17 @@ from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_che
 from gmlearn.learn.completion import take_completion
 from gmlearn.learn.fingerprint import problem_fingerprint
 from gmlearn.learn.history import TrainingHistory
+from gmlearn.learn.likelihoods import objective_kind
 from gmlearn.learn.model import TrainedModel, plain_settings
 from gmlearn.learn.objective import Objective, truth_energy_of, weights_dict
 from gmlearn.learn.optimizers import Optimizer
 from gmlearn.learn.sample import check_sample
 from gmlearn.learn.trainer import TrainingOptions, choose_optimizer
+from gmlearn.probabilities.api import marginals
 from gmlearn.registry import registry
+
+#: labels of all samples up to which the exact objective is bounded after training
+MOST_LABELS = 20_000
 
 
 def check_functions(options: TrainingOptions) -> None:
@@ -75,7 +80,8 @@ class TrainingRun:
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
         self.idle = 0
         self.finished = ""
-        self.latent = any(objective.each(is_latent))
+        self.about: list[About] = objective.each(about_batch)
+        self.latent = any(about.latent for about in self.about)
         self.generation = objective.executor.generation
 
     def _make_optimizer(self, w: np.ndarray) -> Optimizer:
@@ -244,6 +250,7 @@ class TrainingRun:
                 "regularizer": options.regularizer,
                 "constraints": options.constraints,
                 "temperature": options.temperature,
+                "likelihood": options.likelihood,
                 "max_iter": options.max_iter,
                 "tol": options.tol,
                 **options.settings,
@@ -260,7 +267,29 @@ class TrainingRun:
             options.seed,
             status=status,
             bound=float(bounds[-1]) if len(bounds) and np.isfinite(bounds[-1]) else -np.inf,
+            objective_kind=self.objective_kind,
+            exact_objective=self._exact_objective(),
         )
+
+    @property
+    def objective_kind(self) -> str:
+        """Of all samples: "exact" only if it is for each."""
+        kinds = {about.kind for about in self.about}
+        return next((k for k in sorted(kinds) if k != "exact"), "exact")
+
+    def _exact_objective(self) -> tuple[float, float]:
+        """Bounds of the exact objective at the best weights, where the slaves only bound it and
+        the samples are small enough to look.
+        """
+        value = float(self.best_value)
+        if self.objective_kind == "exact":
+            return value, value
+        size = sum(about.labels for about in self.about)
+        if self.options.temperature == 0 or size > MOST_LABELS or not np.isfinite(value):
+            return -np.inf, np.inf
+        low, high = self.objective.total(exact_bounds, self.best_w)
+        penalty = self.objective.regularization.value(self.best_w)
+        return float(low + penalty), float(high + penalty)
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -307,8 +336,32 @@ class TrainingRun:
 # ---------------------------------------------------------------------- what runs with the samples
 
 
-def is_latent(batch: SampleBatch) -> bool:
-    return batch.latent
+class About(NamedTuple):
+    """What the run must know of a batch.
+
+    latent : are there hidden labels?   kind : of its objective.   labels : of all variables.
+    """
+
+    latent: bool
+    kind: str
+    labels: int
+
+
+def about_batch(batch: SampleBatch) -> About:
+    return About(batch.latent, objective_kind(batch), batch.model.n_coords)
+
+
+
+def exact_bounds(batch: SampleBatch, w: np.ndarray) -> np.ndarray:
+    """Lower and upper bound of c_k (E(x^k) + T log Z), summed: how far soft slaves may be off."""
+    named = batch.layout.split(w)
+    found = marginals(
+        batch.augmented,
+        {n: named[n] for n in batch.augmented.layout.shapes},
+        temperature=batch.temperature,
+    )
+    bounds = np.array([found.lower, found.upper])
+    return batch.weight * (batch.truth_energy(w) + batch.temperature * bounds)
 
 
 def completed_labels(batch: SampleBatch) -> list[np.ndarray]:

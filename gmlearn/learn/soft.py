@@ -25,11 +25,12 @@ class SoftState(OptimizerState):
 
 
 class SoftLBFGS(Optimizer):
-    r"""L-BFGS on the smooth objective :math:`R(w) + \sum_k c_k[E(x^k) + \epsilon\sum_i\log\sum_x
-    e^{-E_i(x)/\epsilon}]`.
+    r"""L-BFGS on the smooth objective :math:`R(w) + \sum_k c_k[E(x^k) + \epsilon\sum_i \rho_i
+    \log\sum_x e^{-E_i(x)/(\epsilon\rho_i)}]`.
 
-    The sum over slaves is an upper bound of the log-partition (exact where one slave holds
-    everything, as on trees). Multipliers are kept zero-sum by projecting what L-BFGS moves.
+    The sum over slaves is a convex upper bound of the log-partition: their temperatures add up to
+    1 or more at every variable (`gmlearn.master.temperatures`). It is exact where one slave holds
+    everything, as on trees. Multipliers are kept zero-sum by projecting what L-BFGS moves.
 
     Parameters
     ----------
@@ -111,7 +112,8 @@ class SoftLBFGS(Optimizer):
 def shared_multipliers(batch: SampleBatch) -> np.ndarray:
     """bool (D,): dual variables whose coordinate several slaves hold; the others are zero."""
     slaves = batch.dual.slaves
-    return slaves.spread(slaves.count > 1)
+    coupled = batch.likelihood is not None and batch.likelihood.coupled
+    return slaves.spread((slaves.count > 1) & coupled)
 
 
 def number_of_multipliers(batch: SampleBatch) -> int:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gmlearn._utils.validation import check_number
+from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.learn.batch import (
     MAX_SHARDS,
     MOST_SAMPLES,
@@ -20,6 +20,7 @@ from gmlearn.learn.batch import (
     Shard,
     batch_sizes,
 )
+from gmlearn.learn.likelihoods import LIKELIHOODS
 from gmlearn.learn.model import TrainedModel
 from gmlearn.learn.objective import Objective
 from gmlearn.learn.regularization import Regularization
@@ -42,6 +43,7 @@ class TrainingOptions:
     constraints: Any = None
     weights: Any = None
     temperature: float = 0.0
+    likelihood: str = "trw"
     max_iter: int = 100
     tol: float = 1e-4
     completion_every: int = 5
@@ -84,6 +86,7 @@ def train(
     method: str | Trainer = "dual-decomposition",
     weights: Any = None,
     temperature: float = 0.0,
+    likelihood: str = "trw",
     max_iter: int = 100,
     tol: float = 1e-4,
     completion_every: int = 5,
@@ -122,8 +125,12 @@ def train(
         starts workers here.
     method : a registered trainer; "dual-decomposition" or a plugin's closed form.
     weights : initial weights, zero by default.
-    temperature : 0 for the hinge; > 0 for the soft objective (1 with loss="none" is the
-        likelihood).
+    temperature : 0 for the hinge; > 0 for the soft objective. With ``loss="none"`` that is the
+        negative log-likelihood at this temperature, or a bound or a substitute of it;
+        `TrainedModel.objective_kind` says which.
+    likelihood : at a temperature, "trw": soft slaves at tree-reweighted temperatures, exact where
+        one slave holds everything (chains, trees), else a convex upper bound; "piecewise" or
+        "pseudo" for the piecewise and the pseudo-likelihood, which have no multipliers.
     max_iter, tol : passes over the samples; relative fall of the objective below which training
         ends.
     completion_every : passes between two completions of hidden labels, which `completion_solver`
@@ -190,6 +197,11 @@ def build_objective(
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")
     check_number("temperature", options.temperature, low=0)
+    check_choice("likelihood", options.likelihood, list(LIKELIHOODS))
+    if options.temperature == 0 and options.likelihood != TrainingOptions.likelihood:
+        raise ValueError(
+            f"likelihood: {options.likelihood!r} needs a temperature > 0, got temperature=0"
+        )
     executor = executor or make_executor("serial")
     loss = registry.get("loss", options.loss) if isinstance(options.loss, str) else options.loss
     loss = loss() if isinstance(loss, type) else loss
@@ -211,7 +223,7 @@ def build_objective(
     regularization = Regularization(
         layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints
     )
-    recipe = Recipe(loss, options.decomposition, layout, options.temperature)
+    recipe = Recipe(loss, options.decomposition, layout, options.temperature, options.likelihood)
     dealt = [len(p) for p in np.array_split(np.arange(len(parts)), min(len(parts), MAX_SHARDS))]
     ends = np.cumsum([0, *dealt]).tolist()
     executor.host([partial(Shard, starts[a], parts[a:b], recipe) for a, b in pairwise(ends)])

@@ -75,10 +75,7 @@ class TemperedSlaves:
     @cached_property
     def exact(self) -> bool:
         """Does no variable with a choice stand in two slaves? Then the bound is log Z."""
-        if type(self.slaves).mean is not Slaves.mean:
-            return self.slaves.n_slaves <= 1
-        variable, _ = slave_variables(self.slaves)
-        return len(np.unique(variable)) == len(variable) and bool((self.rho <= 1.0).all())
+        return is_disjoint(self.slaves) and bool((self.rho <= 1.0).all())
 
     def round(self, dual: Dual, theta: np.ndarray, temperature: float) -> SoftRound:
         """Soft-minimise all slaves at the dual costs `theta` (D,); `dual` has their costs."""
@@ -144,6 +141,14 @@ def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
     pairs, labels = np.unique(key, return_counts=True)
     pairs = pairs[labels > 1]
     return pairs % crf.n_vars, pairs // crf.n_vars
+
+
+def is_disjoint(slaves: Slaves) -> bool:
+    """Does no variable with a choice stand in two slaves? Then bounds by slaves are exact."""
+    if type(slaves).mean is not Slaves.mean:
+        return slaves.n_slaves <= 1
+    variable, _ = slave_variables(slaves)
+    return slaves.exact and len(np.unique(variable)) == len(variable)
 
 
 def rounded_up(rho: np.ndarray, levels: int) -> np.ndarray:

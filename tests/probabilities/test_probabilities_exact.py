@@ -57,7 +57,7 @@ def test_towards_zero_temperature_the_answer_is_map():
 def test_evidence_is_a_clamped_variable():
     crf = gm.CRF(3, 2).add_unary([[0, 1], [0, 0], [0.5, 0]])
     crf.add(gm.Potts([[0, 1], [1, 2], [0, 2]], 0.7))
-    log_z, node, _ = enumerated(crf.clamp({1: 1}), {}, 1.0)
+    _, node, _ = enumerated(crf.clamp({1: 1}), {}, 1.0)
     m = gm.marginals(crf.clamp({1: 1}))
     assert m.node[1].tolist() == [0.0, 1.0]
     np.testing.assert_allclose(m.node, node)
@@ -82,7 +82,7 @@ def test_a_width_beyond_memory_is_refused_with_its_number():
     edges = [(a, b) for a in range(n) for b in range(a)]
     crf = gm.CRF(n, 4)
     crf.add(gm.Potts(edges, 0.1))
-    with pytest.raises(gm.MethodRefusal, match="induced width of 29.*entries.*GB"):
+    with pytest.raises(gm.MethodRefusal, match=r"induced width of 29.*entries.*GB"):
         gm.marginals(crf, method="elimination")
 
 
@@ -112,7 +112,7 @@ def test_bad_input_is_named():
         gm.marginals(crf, method="eliminaton")
     with pytest.raises(TypeError, match="has no setting 'depth'"):
         gm.marginals(crf, method="elimination", depth=3)
-    with pytest.raises(ValueError, match="NaN|nan"):
+    with pytest.raises(ValueError, match="nan at 0"):
         crf.unary[0] = np.nan
         gm.marginals(crf)
     with pytest.raises(gm.MethodRefusal, match="forest"):

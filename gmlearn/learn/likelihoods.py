@@ -1,0 +1,176 @@
+r"""What takes the place of the log-partition in training at a temperature T.
+
+The negative log-likelihood of a sample is :math:`E(x^k) + T\log\sum_x e^{-E(x)/T}` (with a loss,
+the soft hinge). Its log-partition is
+
+* bounded from above by soft slaves at tree-reweighted temperatures (``trw``): exact where one slave
+  holds each connected part of the model, and convex together with the multipliers;
+* replaced by the sum over all cliques, and single variables, of their own (``piecewise``: Sutton
+  and McCallum 2005), an upper bound too, without multipliers;
+* or every variable is predicted from all others, :math:`\sum_v -\log p(x_v \mid x_{-v})`
+  (``pseudo``: Besag 1975), which needs no inference at all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gmlearn.decompositions.base import Slaves, clique_groups
+from gmlearn.master import Dual
+from gmlearn.master.temperatures import TemperedSlaves, is_disjoint
+from gmlearn.model.crf import CRF
+from gmlearn.potentials.base import Block
+from gmlearn.slaves import FreeGroup
+
+if TYPE_CHECKING:
+    from gmlearn.learn.batch import SampleBatch
+
+#: labels of changed cliques that the pseudo-likelihood writes out for one block
+MAX_CHANGED = 50_000_000
+
+
+class Likelihood(ABC):
+    """The log-partition part of one batch.
+
+    slaves : of the loss-augmented model, whose multipliers the optimiser moves.
+    coupled : are there multipliers?   kind : what the objective is, in a few words.
+    """
+
+    name: ClassVar[str] = ""
+    slaves: Slaves
+    coupled = False
+    kind: str = ""
+
+    def __init__(self, crf: CRF, slaves: Slaves):
+        self.slaves = slaves
+
+    @abstractmethod
+    def evaluate(
+        self, batch: SampleBatch, dual: Dual, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """(minus T times the log-partition, marginals (D,), expected features (P,) of everything
+        but the unary costs) at the dual costs `theta` (D,).
+        """
+
+
+class TreeReweighted(Likelihood):
+    """Soft slaves at temperatures rho_i T."""
+
+    name = "trw"
+    coupled = True
+
+    def __init__(self, crf: CRF, slaves: Slaves):
+        self.tempered = TemperedSlaves(slaves)
+        self.slaves = self.tempered.slaves
+        self.kind = "exact" if self.tempered.exact else "upper bound"
+
+    def evaluate(
+        self, batch: SampleBatch, dual: Dual, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        found = self.tempered.round(dual, theta, batch.temperature)
+        features = np.zeros(batch.layout.size)
+        for own in found.features:
+            batch.layout.join(own, features)
+        return found.value, found.ind, features
+
+
+class Piecewise(Likelihood):
+    """Every clique, and every variable, on its own."""
+
+    name = "piecewise"
+    kind = "piecewise"
+
+    def __init__(self, crf: CRF, slaves: Slaves):
+        cliques = clique_groups(crf, crf.clique_blocks, "log_partition")
+        self.slaves = Slaves(crf, [FreeGroup(np.arange(crf.n_vars), crf.offsets), *cliques])
+
+    def evaluate(
+        self, batch: SampleBatch, dual: Dual, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        slaves, features = self.slaves, np.zeros(batch.layout.size)
+        unary = dual.unary_share * np.maximum(slaves.count, 1.0)
+        value, single = dual.constant, np.zeros(slaves.n_coords)
+        for number, (group, prepared) in enumerate(zip(slaves.groups, dual.prepared)):
+            costs = unary[group.coords] if number == 0 else np.zeros(len(group.coords))
+            found = group.log_partition(costs, prepared, batch.temperature)  # type: ignore[attr-defined]
+            value += float(found.value.sum())
+            batch.layout.join(found.features, features)
+            if number == 0:
+                single[group.coords] = found.marginals
+        return value, slaves.spread(single), features
+
+
+class PseudoLikelihood(Likelihood):
+    """Every variable given all others at their true labels."""
+
+    name = "pseudo"
+    kind = "pseudo-likelihood"
+
+    def __init__(self, crf: CRF, slaves: Slaves):
+        self.slaves = Slaves(crf, [FreeGroup(np.arange(crf.n_vars), crf.offsets)])
+
+    def evaluate(
+        self, batch: SampleBatch, dual: Dual, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        crf, truth, w = self.slaves.crf, batch.truth, batch.layout.split(batch.weights)
+        costs = dual.unary_share.copy()
+        changed = [list(changed_cliques(b, truth, crf.offsets)) for b in crf.clique_blocks]
+        for part, labels, coords in (c for own in changed for c in own):
+            costs += np.bincount(coords, part.energy(labels, w), len(costs))
+        group = self.slaves.groups[0]
+        found = group.log_partition(costs, None, batch.temperature)  # type: ignore[attr-defined]
+        at = crf.offsets[:-1] + truth
+        excess = found.marginals.copy()
+        excess[at] -= 1.0
+        features = batch.truth_features.copy()
+        for part, labels, coords in (c for own in changed for c in own):
+            batch.layout.join(part.features(labels, excess[coords]), features)
+        batch.layout.join(crf.unary_features(excess), features)
+        # what `SampleBatch.soft_vertex` adds for the unary costs at these marginals
+        batch.layout.join(crf.unary_features(-found.marginals), features)
+        value = (
+            batch.truth_energy(batch.weights) + float(found.value.sum()) - float(costs[at].sum())
+        )
+        return value, found.marginals, features
+
+
+def changed_cliques(
+    block: Block, truth: np.ndarray, offsets: np.ndarray
+) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
+    """(cliques, labels, coordinates (n,)): every clique with one member at any label, and that
+    label's coordinate.
+    """
+    states, sizes = block.member_states, np.diff(block.indptr)
+    owner = np.repeat(np.arange(len(block)), sizes)
+    rows = np.repeat(owner, states)
+    entries = float((sizes[owner] * states).sum())
+    if entries > MAX_CHANGED:
+        raise ValueError(
+            f"likelihood 'pseudo': {block} needs {entries:.3g} labels of changed cliques (limit "
+            f"{MAX_CHANGED:.3g}); use 'trw' or 'piecewise'"
+        )
+    part = block.take(rows)
+    labels = truth[part.members]
+    place = np.repeat(np.arange(len(owner)) - block.indptr[:-1][owner], states)
+    own = np.arange(int(states.sum())) - np.repeat(np.cumsum(states) - states, states)
+    labels[part.indptr[:-1] + place] = own
+    coords = np.repeat(offsets[block.members], states) + own
+    yield part, part.shape_members(labels), coords
+
+
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    kind.name: kind for kind in (TreeReweighted, Piecewise, PseudoLikelihood)
+}
+
+
+def objective_kind(batch: SampleBatch) -> str:
+    """What the objective of a batch is: "exact", "upper bound", or the name of what replaces the
+    likelihood. Without a temperature, the same of the hinge.
+    """
+    if batch.likelihood is not None:
+        return batch.likelihood.kind
+    return "exact" if is_disjoint(batch.dual.slaves) else "upper bound"
