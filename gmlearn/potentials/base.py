@@ -123,6 +123,16 @@ class Block(ABC):
                 total[name] = total.get(name, 0.0) + value
         return total
 
+    #: do the features follow from how much each value of `pairwise` is used? Then edges with the
+    #: same table are added up before they are looked at, by `form_features`
+    shares_form: ClassVar[bool] = False
+
+    def form_features(self, used: np.ndarray) -> dict[str, np.ndarray]:
+        """The gradient in w of <used, values>, `values` those of ``pairwise(w)``, for blocks with
+        `shares_form`.
+        """
+        raise TypeError(f"{type(self).__name__} must define form_features(used)")
+
     def segments(self) -> dict[str, tuple[int, ...]]:
         """The weight segments that this block reads, with their shapes; empty for a fixed
         potential.

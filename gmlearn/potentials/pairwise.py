@@ -177,6 +177,7 @@ class SharedTable(Block):
     """Edges that share one learnt table: ``contrast_e * w[index(a, b)]``."""
 
     per_clique = ("contrast",)
+    shares_form = True
 
     def __init__(self, edges: Any, weight: str, contrast: Any = None):
         kind = type(self).__name__
@@ -243,6 +244,11 @@ class SharedTable(Block):
         scale = np.ones(m) if self.contrast is None else self.contrast
         return PairwiseForm(table.ravel(), np.zeros(m, np.int64), np.full(m, len(labels)), scale)
 
+    def form_features(self, used: np.ndarray) -> dict[str, np.ndarray]:
+        shape, labels = self.segments()[self.weight], np.arange(self.n_labels)
+        index = self.index(labels[:, None], labels[None, :])
+        return {self.weight: weighted_bincount(index, used, int(np.prod(shape))).reshape(shape)}
+
 
 class LearntTable(SharedTable):
     r"""Edges with one learnt table of label pairs.
@@ -288,6 +294,10 @@ class Difference(SharedTable):
     def pairwise(self, w: Weights) -> PairwiseForm:
         scale = np.ones(len(self)) if self.contrast is None else self.contrast
         return PairwiseForm.of_difference(w[self.weight], scale)
+
+    def form_features(self, used: np.ndarray) -> dict[str, np.ndarray]:
+        distance = np.abs(np.arange(1 - self.n_labels, self.n_labels))
+        return {self.weight: weighted_bincount(distance, used, self.n_labels)}
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.abs(a - b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +12,22 @@ import numpy as np
 
 from gmlearn.potentials.base import Block
 from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult
-from gmlearn.slaves.junction_tree import JunctionTreeGroup, Part, by_shape, pair_tables
+from gmlearn.slaves.junction_tree import (
+    JunctionTreeGroup,
+    Part,
+    by_shape,
+    pair_tables,
+    ranges,
+    sum_features,
+)
 
 
 @dataclass(frozen=True)
 class EdgeCosts:
     """The pairwise forms of several blocks, one after the other, as the compiled kernels read
     them.
+
+    pool : int (blocks + 1,), where the values of each block begin.
     """
 
     values: np.ndarray
@@ -26,6 +36,7 @@ class EdgeCosts:
     scale: np.ndarray
     kind: np.ndarray
     cut: np.ndarray
+    pool: np.ndarray
 
     @classmethod
     def of(cls, blocks: Sequence[Block], w: Mapping[str, np.ndarray]) -> EdgeCosts:
@@ -42,11 +53,81 @@ class EdgeCosts:
             joined([f.scale for f in forms], float),
             joined([np.full(len(f.start), f.kind) for f in forms], np.int64),
             joined([np.full(len(f.start), f.cut) for f in forms], float),
+            begin,
         )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What the compiled kernels take, in their order."""
         return self.values, self.start, self.stride, self.scale, self.kind, self.cut
+
+    def alike(self, other: EdgeCosts) -> bool:
+        """Do edges read the same values, with the same factors, as those of `other`?"""
+        return (
+            np.array_equal(self.start, other.start)
+            and np.array_equal(self.stride, other.stride)
+            and np.array_equal(self.scale, other.scale)
+        )
+
+
+class EdgeTables:
+    """Tables of label pairs, written out once for consecutive edges that have the same one.
+
+    Blocks that know their features from their form alone (`Block.form_features`), or that have no
+    weights, share tables; the others need the joint marginals of every edge.
+
+    Attributes
+    ----------
+    first : int (E,), where the table of each edge begins; rows are the labels of its first end.
+    index : int, which of the values each entry reads.   scale : float, its factor.
+    """
+
+    def __init__(self, blocks: Sequence[Block], costs: EdgeCosts):
+        self.blocks, self.costs = blocks, costs
+        self.edge_ptr = np.cumsum([0, *(len(b) for b in blocks)])
+        states = np.concatenate([np.zeros((0, 2), np.int64), *(b.states for b in blocks)])
+        shared = [not b.segments() or b.shares_form for b in blocks]
+        apart = np.repeat(~np.array(shared, bool), np.diff(self.edge_ptr))
+        keys = costs.start, costs.stride, costs.scale, states[:, 0], states[:, 1]
+        new = apart | np.any([np.diff(k, prepend=np.nan) != 0 for k in keys], axis=0)
+        new[self.edge_ptr[:-1][np.diff(self.edge_ptr) > 0]] = True
+        lead = np.flatnonzero(new)
+        self.number = np.cumsum(new) - 1
+        sizes = states[lead].prod(axis=1)
+        self.ptr = np.concatenate([[0], np.cumsum(sizes)])
+        self.first = self.ptr[self.number]
+        table = np.repeat(lead, sizes)
+        row, column = np.divmod(ranges(np.zeros(len(lead), np.int64), sizes), states[table, 1])
+        self.index = costs.start[table] + costs.stride[table] * row + column
+        self.scale = costs.scale[table]
+        self.sizes = sizes
+
+    def probabilities(self, costs: EdgeCosts, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        """exp(-(cost - least) / temperature) of all entries, and `least` (E,) of each edge."""
+        cost = self.scale * costs.values[self.index]
+        least = np.minimum.reduceat(cost, self.ptr[:-1])
+        least[least == np.inf] = 0.0
+        return np.exp((np.repeat(least, self.sizes) - cost) / temperature), least[self.number]
+
+    def features(self, joint: np.ndarray) -> Features:
+        """Expected features from joint marginals, summed over the edges of each table."""
+        found = []
+        for b, block in enumerate(self.blocks):
+            lo, hi = self.edge_ptr[b], self.edge_ptr[b + 1]
+            if not block.segments() or lo == hi:
+                continue
+            where = slice(self.first[lo], self.ptr[self.number[hi - 1] + 1])
+            if block.shares_form:
+                begin, end = self.costs.pool[b], self.costs.pool[b + 1]
+                slope = self.scale[where] * joint[where]
+                found.append(
+                    block.form_features(np.bincount(self.index[where] - begin, slope, end - begin))
+                )
+                continue
+            for index, _, shape in by_shape(block):
+                entries = self.first[lo + index][:, None] + np.arange(math.prod(shape))
+                part = block if len(index) == len(block) else block.take(index)
+                found.append(part.expected_features(joint[entries].reshape(-1, *shape)))
+        return sum_features(found)
 
 
 class ForestGroup(SlaveGroup):
@@ -88,6 +169,7 @@ class ForestGroup(SlaveGroup):
         local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
         self.coords = np.repeat(offsets[self.variable], states) + local
         self.owner = np.repeat(np.repeat(np.arange(self.n), np.diff(self.tree_ptr)), states)
+        self._tables: EdgeTables | None = None
 
     @property
     def _structure(self) -> tuple[np.ndarray, ...]:
@@ -142,7 +224,7 @@ class ForestGroup(SlaveGroup):
     def features(self, result: SlaveResult) -> Features:
         return self.junction.features(result)
 
-    def take(self, index: np.ndarray) -> SlaveGroup:
+    def take(self, index: np.ndarray) -> ForestGroup:
         renumber = np.full(self.n, -1)
         renumber[index] = np.arange(len(index))
         blocks, trees, begin = [], [], 0
@@ -169,11 +251,46 @@ class ForestGroup(SlaveGroup):
     def log_partition(
         self, theta: np.ndarray, prepared: EdgeCosts, temperature: float
     ) -> SoftResult:
-        """Soft minima, marginals and expected features at a temperature."""
-        tables = np.empty(int(self.junction.table_ptr[-1]))
-        for (_, edge, shape), (_, part, _, at) in zip(self._edge_parts, self.junction.paid):
-            tables[part.entries(at)] = pair_tables(prepared, shape, edge)
-        return self.junction.log_partition(theta, tables, temperature)
+        """Soft minima, marginals and expected features at a temperature.
+
+        With scaled probabilities; the trees where these underflow by elimination with logarithms.
+        """
+        from gmlearn.slaves._forest_soft_numba import scaled_exp, soft_forest
+
+        belief, low, log_z = np.empty(len(theta)), np.empty(len(self.variable)), np.empty(self.n)
+        scaled_exp(theta, self.ptr, temperature, belief, low)
+        np.exp(belief, out=belief)
+        tables = self._tables_of(prepared)
+        weight, least = tables.probabilities(prepared, temperature)
+        joint = np.zeros(len(weight))
+        soft_forest(belief, *self._structure, tables.first, weight, joint, log_z)
+        features = tables.features(joint * weight)
+        value = np.add.reduceat(low, self.tree_ptr[:-1]) - temperature * log_z
+        value += np.bincount(self.tree, least, self.n)
+        lost = np.flatnonzero(np.isnan(log_z))
+        if len(lost):
+            mine = np.isin(self.owner, lost)
+            found = self._with_logarithms(lost, theta[mine], prepared, temperature)
+            value[lost], belief[mine] = found.value, found.marginals
+            features = sum_features([features, found.features])
+        return SoftResult(value, belief, features)
+
+    def _tables_of(self, prepared: EdgeCosts) -> EdgeTables:
+        """The tables of the edges; the last ones as long as edges share them alike."""
+        if self._tables is None or not self._tables.costs.alike(prepared):
+            self._tables = EdgeTables(self.blocks, prepared)
+        return self._tables
+
+    def _with_logarithms(
+        self, index: np.ndarray, theta: np.ndarray, prepared: EdgeCosts, temperature: float
+    ) -> SoftResult:
+        """`log_partition` of the trees at `index`, by elimination."""
+        part = self.take(index)
+        edges = np.flatnonzero(np.isin(self.tree, index))
+        tables = np.empty(int(part.junction.table_ptr[-1]))
+        for (_, edge, shape), (_, cliques, _, at) in zip(part._edge_parts, part.junction.paid):
+            tables[cliques.entries(at)] = pair_tables(prepared, shape, edges[edge])
+        return part.junction.log_partition(theta, tables, temperature)
 
     def clique_marginals(
         self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float

@@ -250,10 +250,10 @@ class JunctionTreeGroup(SlaveGroup):
         return labels
 
     def features(self, result: SlaveResult) -> Features:
-        return _sum(b.features(_shaped(b, result, at)) for b, _, at, _ in self.paid)
+        return sum_features(b.features(_shaped(b, result, at)) for b, _, at, _ in self.paid)
 
     def slave_features(self, result: SlaveResult) -> Features:
-        return _sum(
+        return sum_features(
             b.features_by(_shaped(b, result, at), part.owner, self.n)
             for b, part, at, _ in self.paid
         )
@@ -285,7 +285,7 @@ class JunctionTreeGroup(SlaveGroup):
     ) -> SoftResult:
         """Soft minima, marginals and expected features at a temperature."""
         value, out, joint = self._marginals(theta, prepared, temperature)
-        features = _sum(
+        features = sum_features(
             b.expected_features(joint[part.entries(at)].reshape(-1, *part.shape))
             for b, part, _, at in self.paid
         )
@@ -322,7 +322,7 @@ def _shaped(block: Block, result: SlaveResult, members: np.ndarray) -> np.ndarra
     return block.shape_members(result.labels[members].ravel())
 
 
-def _sum(found: Iterable[Features]) -> Features:
+def sum_features(found: Iterable[Features]) -> Features:
     """Features of several blocks together."""
     total: Features = {}
     for features in found:

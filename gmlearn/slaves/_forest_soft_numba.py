@@ -1,0 +1,165 @@
+"""Compiled sum-product on forests, with scaled probabilities.
+
+Slots are laid out as in `_forest_numba`. All factors are at most 1 (the smallest cost of a row or
+of a table is taken out before), and products of messages are scaled up before they vanish, so that
+what underflows is below 1e-200 of what stays. A tree whose marginals do not add up to 1 nevertheless is left to
+others: costs that differ by hundreds of temperatures need logarithms.
+"""
+
+import numpy as np
+from numba import njit
+
+#: a product of messages is scaled up below the first, and given up below the second
+LOW, LOST = 1e-100, 1e-250
+
+
+@njit(cache=True, nogil=True)
+def scaled_exp(theta, ptr, temperature, out, low):
+    """out = exp(-(theta - low_i) / temperature), low_i the minimum of slot i, 0 if that is inf."""
+    for i in range(len(ptr) - 1):
+        least = np.inf
+        for a in range(ptr[i], ptr[i + 1]):
+            least = min(least, theta[a])
+        low[i] = least if least < np.inf else 0.0
+        for a in range(ptr[i], ptr[i + 1]):
+            out[a] = (low[i] - theta[a]) / temperature
+
+
+@njit(cache=True, nogil=True, inline="always", fastmath={"reassoc", "contract"})
+def dots(table, x, out):
+    """out[a] = sum_b table[a * n + b] x[b]."""
+    n = len(x)
+    for a in range(len(out)):
+        row, total = table[a * n : a * n + n], 0.0
+        for b in range(n):
+            total += row[b] * x[b]
+        out[a] = total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def sums(table, x, out):
+    """out[b] = sum_a x[a] table[a * n + b]."""
+    n = len(out)
+    for b in range(n):
+        out[b] = 0.0
+    for a in range(len(x)):
+        row, own = table[a * n : a * n + n], x[a]
+        for b in range(n):
+            out[b] += own * row[b]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def add_outer(x, y, out):
+    """out[a * n + b] += x[a] y[b]."""
+    n = len(y)
+    for a in range(len(x)):
+        row, own = out[a * n : a * n + n], x[a]
+        for b in range(n):
+            row[b] += own * y[b]
+
+
+@njit(cache=True, nogil=True)
+def soft_forest(belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, joint, log_z):
+    """Sum-product on all trees.
+
+    belief : float (D,), exp(-theta / temperature) scaled; becomes the marginals.
+    first : int (E,), where the table of each edge begins in `tables`, exp(-cost / temperature)
+        scaled; rows are the labels of the edge's first end.
+    joint : like `tables`; the sum over a table's edges of joint marginals / table is added.
+    log_z : float (n_trees,), the logarithm of each partition function; NaN where the scaled
+        probabilities fail, and nothing is added to `joint`.
+    """
+    largest, most = 0, 0
+    for i in range(len(parent)):
+        largest = max(largest, ptr[i + 1] - ptr[i])
+    for t in range(len(tree_ptr) - 1):
+        most = max(most, tree_ptr[t + 1] - tree_ptr[t])
+    messages, inside = np.empty((most, largest)), np.empty(len(belief))
+    for t in range(len(tree_ptr) - 1):
+        lo, hi = tree_ptr[t], tree_ptr[t + 1]
+        log_z[t] = collect(
+            belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages
+        )
+        for a in range(ptr[lo], ptr[hi]):
+            inside[a] = belief[a]
+        if np.isnan(log_z[t]) or not distribute(
+            belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, messages
+        ):
+            log_z[t] = np.nan
+            continue
+        for i in range(lo + 1, hi):
+            below, above = inside[ptr[i] : ptr[i + 1]], messages[i - lo]
+            size = ptr[parent[i] + 1] - ptr[parent[i]]
+            where = joint[first[pedge[i]] : first[pedge[i]] + len(below) * size]
+            if child_first[i]:
+                add_outer(below, above[:size], where)
+            else:
+                add_outer(above[:size], below, where)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages):
+    """Messages of one tree towards its root: belief becomes that of the subtrees, normalised.
+
+    Returns the logarithm of the partition function; NaN if all is lost.
+    """
+    total = 0.0
+    for i in range(hi - 1, lo - 1, -1):
+        own = belief[ptr[i] : ptr[i + 1]]
+        norm = 0.0
+        for a in range(len(own)):
+            norm += own[a]
+        if not norm > LOST:
+            return np.nan
+        total += np.log(norm)
+        inverse = 1.0 / norm
+        for a in range(len(own)):
+            own[a] *= inverse
+        if i == lo:
+            break
+        target = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
+        size = len(target)
+        table = tables[first[pedge[i]] : first[pedge[i]] + len(own) * size]
+        message = messages[i - lo][:size]
+        if child_first[i]:
+            sums(table, own, message)
+        else:
+            dots(table, own, message)
+        most = 0.0
+        for b in range(size):
+            target[b] *= message[b]
+            most = max(most, target[b])
+        if most < LOW:
+            if not most > LOST:
+                return np.nan
+            total += np.log(most)
+            for b in range(size):
+                target[b] /= most
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def distribute(belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, messages):
+    """Marginals of one tree from its root down; a message becomes the parent's marginals / it.
+
+    Returns whether the marginals of all slots add up to 1.
+    """
+    for i in range(lo + 1, hi):
+        own, below = belief[ptr[i] : ptr[i + 1]], inside[ptr[i] : ptr[i + 1]]
+        above = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
+        size = len(above)
+        table = tables[first[pedge[i]] : first[pedge[i]] + len(own) * size]
+        rest = messages[i - lo][:size]
+        for b in range(size):
+            rest[b] = above[b] / rest[b] if rest[b] > 0.0 else 0.0
+        if child_first[i]:
+            dots(table, rest, own)
+        else:
+            sums(table, rest, own)
+        total = 0.0
+        for a in range(len(own)):
+            own[a] *= below[a]
+            total += own[a]
+        if not abs(total - 1.0) < 1e-9:
+            return False
+    return True
