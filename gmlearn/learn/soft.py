@@ -10,6 +10,7 @@ import numpy as np
 
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.bcfw import BOX
+from gmlearn.learn.lbfgs import LbfgsState, iterate
 from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
 from gmlearn.learn.regularization import Regularization
 
@@ -17,10 +18,15 @@ from gmlearn.learn.regularization import Regularization
 @dataclass(kw_only=True)
 class SoftState(OptimizerState):
     """lam : float, the multipliers of all batches that slaves share, one after the other.
-    bound : of F from below.
+    slope, steps, changes, value, kept : of `LbfgsState`, for (w, lam).   bound : of F from below.
     """
 
     lam: np.ndarray
+    slope: np.ndarray
+    steps: np.ndarray
+    changes: np.ndarray
+    value: float = np.nan
+    kept: int = 0
     bound: float = -np.inf
 
 
@@ -39,7 +45,7 @@ class SoftLBFGS(Optimizer):
 
     name = "lbfgs"
     settings = ("iterations",)
-    iterations = 20
+    iterations = 10
     most_samples = 1024
     state: SoftState
 
@@ -56,10 +62,14 @@ class SoftLBFGS(Optimizer):
     def start(self, w: np.ndarray) -> SoftState:
         sizes = self.objective.each(number_of_multipliers)
         self._ends = np.cumsum(sizes[:-1]).astype(int)
-        return SoftState(w=w, evaluated=w.copy(), lam=np.zeros(int(sum(sizes))))
+        lam = np.zeros(int(sum(sizes)))
+        inner = LbfgsState.at(np.concatenate([w, lam]))
+        pairs = {"slope": inner.slope, "steps": inner.steps, "changes": inner.changes}
+        return SoftState(w=w, evaluated=w.copy(), lam=lam, **pairs)
 
     def truth_changed(self) -> None:
         self.state.bound = -np.inf
+        self.state.value = np.nan
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient at z = (w, multipliers of all samples).
@@ -77,25 +87,23 @@ class SoftLBFGS(Optimizer):
         return value, np.concatenate([slope, *(f[2] for f in found)])
 
     def run(self) -> PassReport:
-        from scipy.optimize import Bounds, minimize
-
         state, n = self.state, len(self.w)
-        start = np.concatenate([self.w, state.lam])
         low, high = self.objective.regularization.bounds()  # type: ignore[misc]
-        free = np.full(len(start) - n, np.inf)
-        answer = minimize(
-            self.value_and_gradient,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(np.append(low, -free), np.append(high, free)),
-            options={"maxiter": self.iterations, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 20},
+        free = np.full(len(state.lam), np.inf)
+        bounds = np.append(low, -free), np.append(high, free)
+        inner = LbfgsState(
+            np.concatenate([state.w, state.lam]),
+            *(state.slope, state.steps, state.changes, state.value, state.kept),
         )
-        state.w, state.lam = np.array(answer.x[:n]), np.array(answer.x[n:])
+        for _ in range(self.iterations):
+            if not iterate(self.value_and_gradient, inner, *bounds):
+                break
+        state.w, state.lam = inner.x[:n].copy(), inner.x[n:].copy()
+        state.slope, state.value, state.kept = inner.slope, inner.value, inner.kept
         state.evaluated = state.w.copy()
-        state.bound = max(state.bound, self._bound(float(answer.fun), np.asarray(answer.jac)))
+        state.bound = max(state.bound, self._bound(inner.value, inner.slope))
         state.t += 1
-        return PassReport(objective=float(answer.fun), bound=state.bound)
+        return PassReport(objective=inner.value, bound=state.bound)
 
     def _bound(self, value: float, slope: np.ndarray) -> float:
         """A lower bound of F from its gradient: F is mu-strongly convex in w, and convex in the
