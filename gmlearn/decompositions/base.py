@@ -137,6 +137,11 @@ class Slaves:
         return np.bincount(self.coords, minlength=self.n_coords).astype(float)
 
     @cached_property
+    def disjoint(self) -> bool:
+        """Is no coordinate held by two slaves? Then there is nothing to agree on."""
+        return bool((self.count <= 1).all())
+
+    @cached_property
     def short_coords(self) -> np.ndarray:
         """`coords` in 32 bits, where they fit: these passes wait for memory, not for the
         processor. No sign, no test for one.
@@ -176,6 +181,10 @@ class Slaves:
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """Average (n_coords,) of per-dual values (D,) over the copies of each coordinate."""
+        if self.disjoint:
+            out = np.zeros(self.n_coords)
+            out[self.coords] = per_dual
+            return out
         return np.bincount(self.coords, per_dual, self.n_coords) / np.maximum(self.count, 1.0)
 
     def spread(self, per_coord: np.ndarray) -> np.ndarray:

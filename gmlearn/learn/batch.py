@@ -21,8 +21,6 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.join import join
 from gmlearn.model.weights import WeightLayout
 
-#: the most samples in one batch, and the most labels of their variables in all
-MOST_SAMPLES, MOST_LABELS = 64, 8192
 #: samples are dealt into at most so many shards, whatever the executor
 MAX_SHARDS = 1024
 
@@ -171,10 +169,13 @@ def _union(crfs: list[CRF]) -> CRF:
     return crfs[0] if len(crfs) == 1 else join(crfs)
 
 
-def batch_sizes(samples: Sequence[Sample], decomposition: Any, most: int) -> list[int]:
+def batch_sizes(
+    samples: Sequence[Sample], decomposition: Any, most: int, most_labels: int
+) -> list[int]:
     """How many consecutive samples go to each batch; a function of the samples alone.
 
-    Small samples of one weight, whose models may be joined, share a batch of at most `most`.
+    Small samples of one weight, whose models may be joined, share a batch of at most `most`, whose
+    variables have at most `most_labels` labels in all.
     """
     if isinstance(samples, LazySamples):
         return [1] * len(samples)
@@ -188,7 +189,7 @@ def batch_sizes(samples: Sequence[Sample], decomposition: Any, most: int) -> lis
             sizes[-1] += 1
         else:
             sizes.append(1)
-            room = MOST_LABELS if joint else 0.0
+            room = most_labels if joint else 0.0
         room, weight = room - crf.n_coords, sample.weight
     return sizes
 

@@ -58,8 +58,10 @@ class Optimizer(ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     #: fields of `state` that get longer
     growing: ClassVar[tuple[str, ...]] = ()
-    #: samples that may share a batch, and batches (for as many workers) that samples are dealt into
+    #: samples that may share a batch, labels of all their variables, and batches (for as many
+    #: workers) that samples are dealt into
     most_samples: ClassVar[int] = 64
+    most_labels: ClassVar[int] = 8192
     least_batches: ClassVar[int] = 8
     #: fields of the memory of a batch that do
     growing_memory: ClassVar[tuple[str, ...]] = ()

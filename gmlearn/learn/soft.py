@@ -46,7 +46,9 @@ class SoftLBFGS(Optimizer):
     name = "lbfgs"
     settings = ("iterations",)
     iterations = 10
-    most_samples = 1024
+    most_samples = 4096
+    most_labels = 2**17
+    least_batches = 4
     state: SoftState
 
     @classmethod
@@ -118,14 +120,18 @@ class SoftLBFGS(Optimizer):
 
 
 def shared_multipliers(batch: SampleBatch) -> np.ndarray:
-    """bool (D,): dual variables whose coordinate several slaves hold; the others are zero."""
-    slaves = batch.dual.slaves
-    coupled = batch.likelihood is not None and batch.likelihood.coupled
-    return slaves.spread((slaves.count > 1) & coupled)
+    """int: dual variables whose coordinate several slaves hold; the multipliers of others are
+    zero.
+    """
+    if batch.scratch is None:
+        slaves = batch.dual.slaves
+        coupled = batch.likelihood is not None and batch.likelihood.coupled
+        batch.scratch = np.flatnonzero(slaves.spread((slaves.count > 1) & coupled))
+    return batch.scratch
 
 
 def number_of_multipliers(batch: SampleBatch) -> int:
-    return int(shared_multipliers(batch).sum())
+    return len(shared_multipliers(batch))
 
 
 def soft_value(
@@ -135,8 +141,12 @@ def soft_value(
     onto zero sums.
     """
     batch.set_weights(w)
-    shared, whole = shared_multipliers(batch), np.zeros(len(batch.dual.coords))
-    whole[shared] = lam
-    vertex = batch.soft_vertex(batch.dual.centred(whole))
-    slope = batch.dual.centred(vertex.ind)[shared]
-    return batch.slope(vertex.features), batch.hinge(w, vertex.value), -batch.weight * slope
+    shared = shared_multipliers(batch)
+    if len(shared) == 0:
+        vertex, slope = batch.soft_vertex(), lam
+    else:
+        whole = np.zeros(len(batch.dual.coords))
+        whole[shared] = lam
+        vertex = batch.soft_vertex(batch.dual.centred(whole))
+        slope = -batch.weight * batch.dual.centred(vertex.ind)[shared]
+    return batch.slope(vertex.features), batch.hinge(w, vertex.value), slope

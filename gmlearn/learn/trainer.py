@@ -15,7 +15,6 @@ import numpy as np
 from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.learn.batch import (
     MAX_SHARDS,
-    MOST_SAMPLES,
     Recipe,
     Shard,
     batch_sizes,
@@ -208,8 +207,8 @@ def build_objective(
     if not isinstance(loss, Loss):
         raise TypeError(f"loss: expected a name or a gmlearn.Loss, got {type(loss).__name__}")
     kind = registry.get("optimizer", choose_optimizer(options)[0])
-    most = min(kind.most_samples, MOST_SAMPLES, len(samples) // kind.least_batches)
-    sizes = batch_sizes(samples, options.decomposition, max(most, 1))
+    most = max(min(kind.most_samples, len(samples) // kind.least_batches), 1)
+    sizes = batch_sizes(samples, options.decomposition, most, kind.most_labels)
     starts = np.cumsum([0, *sizes]).tolist()
     parts = [samples[a:b] for a, b in pairwise(starts)]
     # samples in memory are looked at here, not sent twice

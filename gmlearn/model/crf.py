@@ -221,19 +221,26 @@ class CRF:
         """All unary costs (n_coords,), fixed and learnt."""
         costs = self.unary.copy()
         for block in self.unary_blocks:
-            slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
+            slots = self._slots(block)
             if block.distinct:
-                costs[slots] += block.costs(w)
+                costs[slots] += block.costs(w).ravel()
             else:
-                np.add.at(costs, slots, block.costs(w))
+                np.add.at(costs, slots, block.costs(w).ravel())
         return costs
+
+    def _slots(self, block: Unary) -> Any:
+        """Where the costs (M L,) of a unary block go: a slice, if its variables are consecutive."""
+        first, n = self.offsets[block.members], block.max_states
+        if len(first) and (np.diff(first) == n).all():
+            return slice(first[0], first[0] + n * len(first))
+        return (first[:, None] + np.arange(n)).ravel()
 
     def unary_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
         """The gradient of <marginals, unary_costs(w)> in w; marginals (n_coords,)."""
         total: dict[str, np.ndarray] = {}
         for block in self.unary_blocks:
-            slots = self.offsets[block.members][:, None] + np.arange(block.max_states)
-            for name, value in block.expected_features(marginals[slots]).items():
+            own = marginals[self._slots(block)].reshape(len(block), block.max_states)
+            for name, value in block.expected_features(own).items():
                 total[name] = total.get(name, 0.0) + value
         return total
 

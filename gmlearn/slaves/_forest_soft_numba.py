@@ -77,9 +77,7 @@ def soft_forest(belief, ptr, tree_ptr, parent, pedge, child_first, first, tables
     messages, inside = np.empty((most, largest)), np.empty(len(belief))
     for t in range(len(tree_ptr) - 1):
         lo, hi = tree_ptr[t], tree_ptr[t + 1]
-        log_z[t] = collect(
-            belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages
-        )
+        log_z[t] = collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages)
         for a in range(ptr[lo], ptr[hi]):
             inside[a] = belief[a]
         if np.isnan(log_z[t]) or not distribute(

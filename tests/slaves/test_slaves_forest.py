@@ -134,6 +134,21 @@ def test_soft_minima_marginals_and_expected_features(seed, mixed, coarse, hard, 
     assert r.features["s"] == pytest.approx((shifted[0] - shifted[1]) / (2 * h), abs=1e-5)
 
 
+def test_soft_minima_where_probabilities_underflow():
+    rng = np.random.default_rng(0)
+    group, w = random_forest(rng, mixed=True, coarse=False, hard=False)
+    theta, prepared = rng.normal(size=len(group.coords)), group.prepare(w)
+    hard = group.solve(theta, prepared)
+    for temperature in (1e-2, 1e-4, 1e-6):
+        r = group.log_partition(theta, prepared, temperature)
+        elsewhere = group.junction.log_partition(theta, group.junction.prepare(w), temperature)
+        np.testing.assert_allclose(r.value, elsewhere.value, rtol=1e-12)
+        np.testing.assert_allclose(r.marginals, elsewhere.marginals, atol=1e-9)
+        np.testing.assert_allclose(r.features["s"], elsewhere.features["s"], rtol=1e-9)
+    np.testing.assert_allclose(r.value, hard.value, rtol=1e-4)
+    np.testing.assert_allclose(r.marginals, hard.ind, atol=1e-6)
+
+
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(**PROBLEMS)
 def test_a_part_equals_the_whole(seed, mixed, coarse, hard):
