@@ -10,6 +10,7 @@ from gmlearn.registry import (
 from gmlearn.potentials import (
     Block as Block,
     Difference as Difference,
+    FeatureTable as FeatureTable,
     LearntTable as LearntTable,
     Pairwise as Pairwise,
     PairwiseForm as PairwiseForm,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def gmlearn_potentials() -> list[type[gm.Block]]:
     from gmlearn import potentials as p
 
-    return [p.Unary, p.Potts, p.Truncated, p.Difference, p.LearntTable, p.Table]
+    return [p.Unary, p.Potts, p.Truncated, p.Difference, p.LearntTable, p.FeatureTable, p.Table]
 
 
 @hookimpl

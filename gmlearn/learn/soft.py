@@ -66,8 +66,14 @@ class SoftLBFGS(Optimizer):
         self._ends = np.cumsum(sizes[:-1]).astype(int)
         lam = np.zeros(int(sum(sizes)))
         inner = LbfgsState.at(np.concatenate([w, lam]))
-        pairs = {"slope": inner.slope, "steps": inner.steps, "changes": inner.changes}
-        return SoftState(w=w, evaluated=w.copy(), lam=lam, **pairs)
+        return SoftState(
+            w=w,
+            evaluated=w.copy(),
+            lam=lam,
+            slope=inner.slope,
+            steps=inner.steps,
+            changes=inner.changes,
+        )
 
     def truth_changed(self) -> None:
         self.state.bound = -np.inf

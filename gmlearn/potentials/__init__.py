@@ -4,6 +4,7 @@ They never solve anything.
 """
 
 from gmlearn.potentials.base import Block, RaggedBlock, Weights
+from gmlearn.potentials.feature_table import FeatureTable
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
 from gmlearn.potentials.ragged import RaggedArrays
@@ -13,6 +14,7 @@ from gmlearn.potentials.unary import Unary
 __all__ = [
     "Block",
     "Difference",
+    "FeatureTable",
     "LearntTable",
     "Pairwise",
     "PairwiseForm",

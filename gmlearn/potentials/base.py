@@ -14,6 +14,7 @@ import numpy as np
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.arguments import arguments_of, check_lengths
 from gmlearn.potentials.form import PairwiseForm
+from gmlearn.potentials.inputs import stacked
 from gmlearn.potentials.ragged import RaggedArrays
 
 Weights = Mapping[str, np.ndarray]
@@ -221,7 +222,7 @@ class Block(ABC):
             if a is b:
                 continue
             if name in self._joined or name in self.per_clique:
-                if np.shape(a)[1:] != np.shape(b)[1:]:
+                if type(a) is not type(b) or np.shape(a)[1:] != np.shape(b)[1:]:
                     return False
             elif not _same(a, b):
                 return False
@@ -232,7 +233,7 @@ class Block(ABC):
         whole = copy.copy(self)
         for name in (*self._joined, *self.per_clique):
             if getattr(self, name) is not None:
-                setattr(whole, name, np.concatenate([getattr(b, name) for b in blocks]))
+                setattr(whole, name, stacked([getattr(b, name) for b in blocks]))
         whole.variables = np.concatenate([b.variables + s for b, s in zip(blocks, shifts)])
         return whole
 

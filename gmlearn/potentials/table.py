@@ -126,7 +126,7 @@ class Table(Block):
 def Pairwise(
     edges: Any,
     weight: str | None = None,
-    symmetric: bool = True,
+    symmetric: bool = False,
     table: Any = None,
     contrast: Any = None,
 ) -> Block:
@@ -136,8 +136,8 @@ def Pairwise(
     Parameters
     ----------
     edges : int (M, 2).
-    weight : name of the segment that holds the learnt table: L(L+1)/2 weights if `symmetric`, else
-        (L, L).
+    weight : name of the segment that holds the learnt table: weights of shape (L, L), the rows for
+        the first end of an edge; L(L+1)/2 weights if `symmetric`.
     table : float (L, L), or (M, L_1, L_2), or a list of M arrays: a fixed table instead of a learnt
         one.
     contrast : float (M,), scales the learnt table edge by edge.

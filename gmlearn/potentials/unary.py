@@ -8,6 +8,7 @@ import numpy as np
 
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.base import Block, Weights
+from gmlearn.potentials.inputs import check_features, from_arrays, to_arrays
 
 
 class Unary(Block):
@@ -15,7 +16,8 @@ class Unary(Block):
 
     Parameters
     ----------
-    features : (V, F): weights of shape (L, F), cost :math:`u_p(l) = w_l \cdot z_p`;
+    features : (V, F), dense or scipy sparse: weights of shape (L, F), cost :math:`u_p(l) = w_l
+        \cdot z_p`;
         or (V, L, F): weights of shape (F,), cost :math:`u_p(l) = w \cdot g_p(l)`.
     weight : name of the weight segment.
     variables : int (V,), the variables concerned; all of them, in order, by default.
@@ -27,16 +29,16 @@ class Unary(Block):
     distinct = False
 
     def __init__(self, features: Any, weight: str = "unary", variables: Any = None):
-        self.inputs = check_array("Unary.features", features, ndim=(2, 3))
+        self.inputs = check_features("Unary.features", features, (2, 3))
         variables = (
-            np.arange(len(self.inputs))
+            np.arange(self.inputs.shape[0])
             if variables is None
             else check_array("Unary.variables", variables, ndim=1, dtype=np.int64)
         )
-        if len(variables) != len(self.inputs):
+        if len(variables) != self.inputs.shape[0]:
             raise ValueError(
                 f"Unary.features: expected one row per variable ({len(variables)}), got "
-                f"{len(self.inputs)}"
+                f"{self.inputs.shape[0]}"
             )
         super().__init__(variables[:, None])
         self.weight = weight
@@ -80,3 +82,13 @@ class Unary(Block):
         if self.inputs.ndim == 3:
             return {self.weight: np.einsum("vl,vlf->f", marginals, self.inputs)}
         return {self.weight: marginals.T @ self.inputs}
+
+    def state(self) -> dict[str, Any]:
+        """What goes into an ``.npz``."""
+        return {"variables": self.variables, "weight": self.weight, **to_arrays(self.inputs)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Unary:
+        """The inverse, with all checks of a new block."""
+        variables = check_array("variables", state["variables"], shape=(None, 1), dtype=np.int64)
+        return cls(from_arrays(state), state["weight"], variables[:, 0])

@@ -2,8 +2,8 @@
 
 Slots are laid out as in `_forest_numba`. All factors are at most 1 (the smallest cost of a row or
 of a table is taken out before), and products of messages are scaled up before they vanish, so that
-what underflows is below 1e-200 of what stays. A tree whose marginals do not add up to 1 nevertheless is left to
-others: costs that differ by hundreds of temperatures need logarithms.
+what underflows is below 1e-200 of what stays. A tree whose marginals still do not add up to 1
+is left to others: costs that differ by hundreds of temperatures need logarithms.
 """
 
 import numpy as np

@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 from core_cases import Weird, numbers
+from scipy import sparse
 
 import gmlearn as gm
 
@@ -58,12 +59,12 @@ def blocks(rng, states):
             lambda e, a, b: c[e] * v[abs(a - b)],
         ),
         "symmetric": (
-            gm.Pairwise(EDGES, weight="p"),
+            gm.Pairwise(EDGES, weight="p", symmetric=True),
             {"p": pair},
             lambda e, a, b: pair[order[min(a, b), max(a, b)]],
         ),
         "square": (
-            gm.Pairwise(EDGES, weight="p", symmetric=False, contrast=c),
+            gm.Pairwise(EDGES, weight="p", contrast=c),
             {"p": square},
             lambda e, a, b: c[e] * square[a, b],
         ),
@@ -337,3 +338,123 @@ def test_a_distance_without_a_definition_says_so():
         ScaledDistance([[0, 1]]).distance(0, 1)
     with pytest.raises(TypeError):
         SharedTable([[0, 1]], "w").index(0, 1)
+
+
+# ---------------------------------------------------------------------- tables with features
+
+
+def feature_tables(rng):
+    """(name, block, states, definition(clique, labels, w)) of every kind of `FeatureTable`."""
+    typed, pairs, triples = np.array([2, 3, 4, 3]), [[0, 1], [0, 3]], [[0, 1, 2], [3, 1, 0]]
+    same = np.full(4, 3)
+    z = rng.normal(size=(2, 5)) * (rng.random((2, 5)) < 0.7)
+    g = rng.normal(size=(2, 2, 3, 5)) * (rng.random((2, 2, 3, 5)) < 0.5)
+    index = {c: i for i, c in enumerate(itertools.combinations_with_replacement(range(3), 3))}
+
+    def shared(c, x, w):
+        return w[x] @ z[c]
+
+    def own(c, x, w):
+        return w @ g[(c, *x)]
+
+    yield "pairs", gm.FeatureTable(pairs, z), typed, shared
+    yield "sparse pairs", gm.FeatureTable(pairs, sparse.csr_matrix(z)), typed, shared
+    yield "triples", gm.FeatureTable(triples, z), same, shared
+    yield (
+        "symmetric",
+        gm.FeatureTable(triples, z, symmetric=True),
+        same,
+        lambda c, x, w: w[index[tuple(sorted(x))]] @ z[c],
+    )
+    yield "own", gm.FeatureTable(pairs, g), typed, own
+    rows = sparse.coo_array(g.reshape(-1, 5))
+    yield "sparse own", gm.FeatureTable(pairs, rows), typed, own
+
+
+KINDS = {kind[0]: kind[1:] for kind in feature_tables(np.random.default_rng(0))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_feature_tables(kind, tmp_path):
+    rng = np.random.default_rng(1)
+    block, states, cost = KINDS[kind]
+    crf = gm.CRF(states)
+    bound = crf.add(block)
+    w = {"pair": rng.normal(size=crf.layout.shapes["pair"])}
+    gm.write(crf, tmp_path / "model.npz", w)
+    stored = gm.read(tmp_path / "model.npz").blocks[0]
+    both = gm.join([crf, crf]).blocks[0]
+    assert len(both) == 4
+    own = states[bound.variables[0]]
+    joint = rng.random((2, *own))
+    expected = np.zeros(w["pair"].size)
+    for x in itertools.product(*map(range, own)):
+        labels = np.array([x, x])
+        value = [cost(0, x, w["pair"]), cost(1, x, w["pair"])]
+        np.testing.assert_allclose(bound.energy(labels, w), value)
+        np.testing.assert_allclose(stored.energy(labels, w), value)
+        np.testing.assert_allclose(both.energy(np.tile(labels, (2, 1)), w), value * 2)
+        np.testing.assert_allclose(bound.table(w)[(slice(None), *x)], value)
+        np.testing.assert_allclose(bound.take([1]).energy(labels[:1], w), value[1:])
+        single = bound.clique_features(labels)["pair"]
+        np.testing.assert_allclose(single.reshape(2, -1) @ w["pair"].ravel(), value)
+        np.testing.assert_allclose(bound.features(labels)["pair"], single.sum(axis=0))
+        weighted = bound.features(labels, joint[(slice(None), *x)])["pair"]
+        expected += weighted.ravel()
+    np.testing.assert_allclose(bound.expected_features(joint)["pair"].ravel(), expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_feature_tables_learn_what_the_features_say(kind):
+    """Labels of an edge are equal where its feature is 1, and differ where it is 0."""
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(20):
+        same = rng.integers(0, 2, 7)
+        labels = np.cumsum([rng.integers(0, 2), *(1 - same)]) % 2
+        features = np.stack([same, 1 - same], axis=1).astype(float)
+        crf = gm.CRF(8, 2)
+        seen = np.where(np.arange(8) == 0, 2.0 * labels - 1.0, 0.0)[:, None]
+        crf.add(gm.Unary(sparse.csr_array(seen) if kind == "sparse" else seen))
+        edges = np.stack([np.arange(7), np.arange(1, 8)], axis=1)
+        given = sparse.csr_array(features) if kind == "sparse" else features
+        crf.add(gm.FeatureTable(edges, given))
+        samples.append(gm.Sample(crf, labels))
+    for options in ({}, {"loss": "none", "temperature": 1.0}):
+        model = gm.train(samples, regularizer=gm.L2(0.1), show_progress=False, **options)
+        for sample, answer in zip(samples, model.predict_many([s.crf for s in samples])):
+            assert np.array_equal(answer.labels, sample.labels)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: gm.FeatureTable([[0, 1]], np.ones((2, 3))), "features: expected one row for each"),
+        (lambda: gm.FeatureTable([[0, 1]], np.ones(3)), "features: expected .* dimension"),
+        (lambda: gm.FeatureTable([[0, 1]], [[np.nan]]), "features: contains NaN"),
+        (
+            lambda: gm.FeatureTable([[0, 1]], sparse.csr_array([[0.0, np.inf]])),
+            "features: row 0 contains inf",
+        ),
+        (
+            lambda: gm.FeatureTable([[0, 1]], np.ones((1, 2, 2, 3)), symmetric=True),
+            "symmetric: is for weights",
+        ),
+    ],
+)
+def test_feature_tables_refuse(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "block, message",
+    [
+        (gm.FeatureTable([[0, 1], [1, 2]], np.ones((2, 3))), "add one block for each kind"),
+        (gm.FeatureTable([[0, 2]], np.ones((1, 3)), symmetric=True), "one number of states"),
+        (gm.FeatureTable([[0, 1]], np.ones((1, 2, 3, 4))), "expected 4 rows of features"),
+    ],
+)
+def test_feature_tables_refuse_a_model(block, message):
+    with pytest.raises(ValueError, match=message):
+        gm.CRF([2, 2, 3]).add(block)

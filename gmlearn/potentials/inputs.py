@@ -1,0 +1,79 @@
+"""Feature arrays of blocks: dense, or sparse matrices whose rows belong to the cliques."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gmlearn._utils.validation import check_array
+
+
+def is_sparse(features: Any) -> bool:
+    """Is it a sparse matrix or array of scipy?"""
+    return hasattr(features, "tocsr")
+
+
+def check_features(name: str, features: Any, ndim: int | tuple[int, ...]) -> Any:
+    """A dense array with one of the numbers of dimensions, or a sparse matrix in CSR form."""
+    if not is_sparse(features):
+        return check_array(name, features, ndim=ndim)
+    from scipy.sparse import csr_array
+
+    found = csr_array(features, dtype=float)
+    found.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(found.data))
+    if bad.size:
+        row = int(np.searchsorted(found.indptr, bad[0], side="right")) - 1
+        raise ValueError(
+            f"{name}: row {row} contains {found.data[bad[0]]}; only finite numbers are accepted"
+        )
+    return found
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Feature arrays of several blocks, one after the other."""
+    if not is_sparse(parts[0]):
+        return np.concatenate(parts)
+    from scipy.sparse import vstack
+
+    return vstack(parts, format="csr")
+
+
+def summed(rows: np.ndarray, inputs: Any, weight: np.ndarray | None, n: int) -> np.ndarray:
+    """Sums (n, F) of weighted feature rows (M, F): row m goes to place ``rows[m]``."""
+    from scipy.sparse import csr_array
+
+    m = len(rows)
+    data = np.ones(m) if weight is None else np.asarray(weight, float)
+    # column m of the transposed matrix has one entry, in row rows[m]
+    choose = csr_array((data, rows, np.arange(m + 1)), shape=(m, n)).T
+    return dense_product(choose, inputs)
+
+
+def dense_product(a: Any, b: Any) -> np.ndarray:
+    """a @ b as a dense array, whatever is sparse."""
+    product = a @ b
+    return product.toarray() if is_sparse(product) else np.asarray(product)
+
+
+def to_arrays(inputs: Any) -> dict[str, Any]:
+    """Feature arrays as they go into a file."""
+    if not is_sparse(inputs):
+        return {"inputs": inputs}
+    arrays = {"data": inputs.data, "indices": inputs.indices, "indptr": inputs.indptr}
+    return {**arrays, "n_features": int(inputs.shape[1])}
+
+
+def from_arrays(state: dict[str, Any]) -> Any:
+    """The inverse; refuses a matrix that is none."""
+    if "inputs" in state:
+        return state["inputs"]
+    from scipy.sparse import csr_array
+
+    rows = np.ndim(state["indptr"]) == 1 and len(state["indptr"]) - 1
+    parts = (state["data"], state["indices"], state["indptr"])
+    found = csr_array(parts, shape=(rows, int(state["n_features"])))
+    found.check_format(full_check=True)
+    return found
