@@ -29,16 +29,20 @@ def write_sample(sample: Sample, path: Path) -> None:
         )
     arrays = pack_model(checked.crf, path)
     arrays["sample.labels"], arrays["sample.weight"] = checked.labels, np.array([checked.weight])
-    if checked.hidden is not None:
-        arrays["sample.hidden"] = np.asarray(checked.hidden, bool)
+    for name in ("hidden", "allowed"):
+        if getattr(checked, name) is not None:
+            arrays[f"sample.{name}"] = np.asarray(getattr(checked, name), bool)
+    if checked.start is not None:
+        arrays["sample.start"] = checked.start
     write_archive(path, arrays)
 
 
 def read_sample(path: Path) -> Sample:
     """A training sample from a file that `write_sample` wrote."""
     arrays = read_archive(path)
-    own = {name: arrays.pop(f"sample.{name}", None) for name in ("labels", "weight", "hidden")}
-    labels, weight, hidden = own["labels"], own["weight"], own["hidden"]
+    names = ("labels", "weight", "hidden", "allowed", "start")
+    own = {name: arrays.pop(f"sample.{name}", None) for name in names}
+    labels, weight = own["labels"], own["weight"]
     if labels is None or labels.dtype != np.int64 or weight is None or weight.shape != (1,):
         raise FormatError(
             path, "a training sample, with labels and a weight", "a file without them"
@@ -47,7 +51,18 @@ def read_sample(path: Path) -> Sample:
     try:
         return check_sample(
             0,
-            Sample(crf, labels, None if hidden is None else hidden.astype(bool), float(weight[0])),
+            Sample(
+                crf,
+                labels,
+                _mask(own["hidden"]),
+                float(weight[0]),
+                allowed=_mask(own["allowed"]),
+                start=own["start"],
+            ),
         )
     except ValueError as error:
         raise FormatError(path, "labels that fit the model", str(error)[:200]) from None
+
+
+def _mask(array: np.ndarray | None) -> np.ndarray | None:
+    return None if array is None else array.astype(bool)

@@ -74,7 +74,7 @@ class SampleBatch:
     def __init__(self, first: int, samples: Sequence[Sample], recipe: Recipe):
         self.first = first
         self.samples = [check_sample(first + k, s) for k, s in enumerate(samples)]
-        self.losses = [s.loss or recipe.loss for s in self.samples]
+        self.losses = [own_loss(first + k, s, recipe.loss) for k, s in enumerate(self.samples)]
         self.recipe, self.layout, self.temperature = recipe, recipe.layout, recipe.temperature
         self.weight = self.samples[0].weight
         #: the loss-augmented models one by one, until `check_batch` has seen them
@@ -163,6 +163,17 @@ class SampleBatch:
         mean = dual.mean(marginals)
         self.layout.join(dual.slaves.unary_features(mean), features)
         return Vertex(value, marginals, mean, features)
+
+
+def own_loss(k: int, sample: Sample, loss: Loss) -> Loss:
+    """The loss of sample k: its own or that of the training, outside of what is allowed."""
+    loss = sample.loss or loss
+    if sample.allowed is None:
+        return loss
+    try:
+        return loss.outside(sample.possible)
+    except ValueError as error:
+        raise ValueError(f"samples[{k}].allowed: {error}") from None
 
 
 def _union(crfs: list[CRF]) -> CRF:

@@ -48,6 +48,8 @@ def problem_fingerprint(
         "settings": plain_settings(options.settings),
         "temperature": options.temperature,
         "likelihood": options.likelihood,
+        "start": _function_or_name(options.start),
+        "n_init": options.n_init,
         "tol": options.tol,
         "patience": options.patience,
         "completion_every": options.completion_every,
@@ -109,6 +111,10 @@ def _identified(thing: Any) -> str:
         return identify(thing)
     except ValueError:
         return UNIDENTIFIED
+
+
+def _function_or_name(thing: Any) -> str:
+    return identify_function(thing) if callable(thing) else repr(thing)
 
 
 def _validation(validation: Any) -> str:

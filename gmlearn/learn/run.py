@@ -11,10 +11,10 @@ import numpy as np
 from gmlearn._utils.archive import check_like, damage_named
 from gmlearn._utils.files import check_folder
 from gmlearn._utils.progress import progress
-from gmlearn._utils.validation import check_number
+from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_checkpoint
-from gmlearn.learn.completion import take_completion
+from gmlearn.learn.completion import STARTS, take_completion, take_start
 from gmlearn.learn.fingerprint import problem_fingerprint
 from gmlearn.learn.history import TrainingHistory
 from gmlearn.learn.likelihoods import objective_kind
@@ -65,6 +65,8 @@ class TrainingRun:
         check_number("tol", options.tol)
         check_number("seed", options.seed, low=0, integer=True)
         check_functions(options)
+        if not callable(options.start):
+            check_choice("start", options.start, STARTS)
         regularization, layout = objective.regularization, objective.layout
         given = (
             np.zeros(layout.size)
@@ -144,14 +146,27 @@ class TrainingRun:
         if not self.latent or t % self.options.completion_every:
             return None
         before = self.objective.total(truth_energy_of, self.best_w)
-        drop, changed = self._complete_now()
         if t == 0:
+            self._start()
+            drop, changed = 0.0, True
             self.optimizer.begin(self.optimizer.w)
+        else:
+            drop, changed = self._complete_now()
         if changed:
             self.optimizer.truth_changed()
         if np.isfinite(self.best_value):  # F of the kept weights, with the new truths
             self.best_value += float(self.objective.total(truth_energy_of, self.best_w) - before)
         return drop
+
+    def _start(self) -> None:
+        """The first completion."""
+        options = self.options
+        start = options.start
+        if start == "auto":
+            start = "zero" if self.optimizer.w.any() else "random"
+        self.objective.each(
+            take_start, start, self.optimizer.w, options.completion_solver, options.seed
+        )
 
     def _complete_now(self) -> tuple[float, bool]:
         """How much F fell by the completions of now, and whether any truth changed."""
@@ -256,6 +271,8 @@ class TrainingRun:
                 **options.settings,
             }
         )
+        if len(self.history.evaluated()) > 1 and not self.best_w.any():
+            status += "; all learnt weights are zero: none were better"
         completions = [c for batch in self.objective.each(completed_labels) for c in batch]
         bounds = np.array(self.history.bound)
         return TrainedModel(
@@ -349,7 +366,6 @@ class About(NamedTuple):
 
 def about_batch(batch: SampleBatch) -> About:
     return About(batch.latent, objective_kind(batch), batch.model.n_coords)
-
 
 
 def exact_bounds(batch: SampleBatch, w: np.ndarray) -> np.ndarray:

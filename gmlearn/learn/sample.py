@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ class Sample:
     loss : a loss for this sample alone; None for that of the training.
     completion : fills the hidden labels, ``completion(sample, weights) -> labels``; None for a
         clamped MAP problem.
+    allowed : bool (V, L), the labels that each variable may truly have: a partial label, or "one
+        of these states". Where there are several, the variable is latent within them, `labels` is
+        ignored, and the loss counts labels outside. None: all where `hidden`, else the label.
+    start : int (V,), the first completion; None for that of the training.
     """
 
     crf: CRF
@@ -34,6 +38,10 @@ class Sample:
     weight: float = 1.0
     loss: Loss | None = None
     completion: Callable[[Sample, Mapping[str, np.ndarray]], np.ndarray] | None = None
+    allowed: Any = None
+    start: Any = None
+    #: the labels as they were given, before those of hidden variables were set aside
+    given: Any = field(default=None, init=False)
 
     def __repr__(self) -> str:
         hidden = (
@@ -47,12 +55,25 @@ class Sample:
 
     @property
     def observed(self) -> np.ndarray:
-        """bool (V,)."""
-        return (
-            np.ones(self.crf.n_vars, bool)
-            if self.hidden is None
-            else ~np.asarray(self.hidden, bool)
-        )
+        """bool (V,): is there one label that the variable may have?"""
+        known = np.ones(self.crf.n_vars, bool)
+        if self.hidden is not None:
+            known &= ~np.asarray(self.hidden, bool)
+        if self.allowed is not None:
+            several = np.add.reduceat(self.possible, self.crf.offsets[:-1]) > 1
+            known &= ~several
+        return known
+
+    @property
+    def possible(self) -> np.ndarray:
+        """bool (n_coords,): the labels that the variables may truly have."""
+        crf = self.crf
+        variable = np.repeat(np.arange(crf.n_vars), crf.n_states)
+        label = np.arange(crf.n_coords) - np.repeat(crf.offsets[:-1], crf.n_states)
+        if self.allowed is not None:
+            return np.asarray(self.allowed, bool)[variable, label]
+        free = False if self.hidden is None else np.asarray(self.hidden, bool)[variable]
+        return free | (label == np.asarray(self.labels)[variable])
 
     @property
     def latent(self) -> bool:
@@ -130,8 +151,67 @@ def check_sample(k: int, sample: Any) -> Sample:
             )
         if labels.shape != (crf.n_vars,):
             raise ValueError(f"labels: expected shape ({crf.n_vars},), got {labels.shape}")
-        labels = np.where(sample.observed, labels, 0)
-        labels = crf.check_labels(labels)
+        _check_allowed(sample)
+        observed = sample.observed
+        free = np.zeros(crf.n_vars, np.int64)
+        if sample.allowed is not None:
+            first = np.maximum.reduceat(_counted_down(sample), crf.offsets[:-1])
+            free = crf.n_states - first
+        labels = crf.check_labels(np.where(observed, labels, free))
+        if sample.allowed is not None:
+            _check_within("labels", sample, labels)
+        checked = replace(sample, labels=labels, weight=float(sample.weight))
+        checked.given = sample.labels
+        checked.start = None if sample.start is None else check_start(checked, sample.start)
     except ValueError as error:
         raise ValueError(f"samples[{k}].{error}") from None
-    return Sample(crf, labels, sample.hidden, float(sample.weight), sample.loss, sample.completion)
+    return checked
+
+
+def check_start(sample: Sample, start: Any) -> np.ndarray:
+    """`start` as a first completion (V,) of a checked sample."""
+    labels = np.asarray(start)
+    if labels.shape != (sample.crf.n_vars,):
+        raise ValueError(f"start: expected shape ({sample.crf.n_vars},), got {labels.shape}")
+    try:
+        labels = sample.crf.check_labels(labels)
+    except ValueError as error:
+        raise ValueError(f"start: {error}") from None
+    wrong = np.flatnonzero(sample.observed & (labels != sample.labels))
+    if wrong.size:
+        raise ValueError(f"start: changes the known label of variable {int(wrong[0])}")
+    _check_within("start", sample, labels)
+    return labels
+
+
+def _counted_down(sample: Sample) -> np.ndarray:
+    """int (n_coords,): states left from each possible label on, 0 where it is not possible."""
+    crf = sample.crf
+    last = np.repeat(crf.offsets[1:], crf.n_states)
+    return np.where(sample.possible, last - np.arange(crf.n_coords), 0)
+
+
+def _check_allowed(sample: Sample) -> None:
+    """A mask (V, L) with a label for each variable."""
+    if sample.allowed is None:
+        return
+    crf, shape = sample.crf, np.shape(sample.allowed)
+    if len(shape) != 2 or shape[0] != crf.n_vars or shape[1] < crf.n_states.max(initial=0):
+        raise ValueError(
+            f"allowed: expected shape ({crf.n_vars}, {int(crf.n_states.max(initial=0))}), got "
+            f"{shape}"
+        )
+    if not np.isin(sample.allowed, (0, 1)).all():
+        raise ValueError("allowed: expected True or False for each label, got other numbers")
+    none = np.flatnonzero(~np.logical_or.reduceat(sample.possible, crf.offsets[:-1]))
+    if crf.n_vars and none.size:
+        raise ValueError(f"allowed: no label is allowed for variable {int(none[0])}")
+
+
+def _check_within(name: str, sample: Sample, labels: np.ndarray) -> None:
+    """Refuse labels that are not possible."""
+    crf = sample.crf
+    bad = np.flatnonzero(~sample.possible[crf.offsets[:-1] + labels])
+    if bad.size:
+        v = int(bad[0])
+        raise ValueError(f"{name}: label {int(labels[v])} of variable {v} is not allowed")

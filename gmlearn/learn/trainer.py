@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -43,6 +43,8 @@ class TrainingOptions:
     weights: Any = None
     temperature: float = 0.0
     likelihood: str = "trw"
+    start: Any = "auto"
+    n_init: int = 1
     max_iter: int = 100
     tol: float = 1e-4
     completion_every: int = 5
@@ -86,6 +88,8 @@ def train(
     weights: Any = None,
     temperature: float = 0.0,
     likelihood: str = "trw",
+    start: Any = "auto",
+    n_init: int = 1,
     max_iter: int = 100,
     tol: float = 1e-4,
     completion_every: int = 5,
@@ -130,6 +134,11 @@ def train(
     likelihood : at a temperature, "trw": soft slaves at tree-reweighted temperatures, exact where
         one slave holds everything (chains, trees), else a convex upper bound; "piecewise" or
         "pseudo" for the piecewise and the pseudo-likelihood, which have no multipliers.
+    start : the first completion of hidden labels: "labels", those given at hidden places; "zero",
+        the cheapest one at the initial weights; "random", the cheapest one at random costs; or a
+        function sample -> labels. "auto": "random", since at zero weights all completions cost the
+        same; "zero" where initial `weights` are given.
+    n_init : how often training starts (with other random completions); the lowest objective wins.
     max_iter, tol : passes over the samples; relative fall of the objective below which training
         ends.
     completion_every : passes between two completions of hidden labels, which `completion_solver`
@@ -178,14 +187,24 @@ class DualDecomposition(Trainer):
 
         from gmlearn.learn.run import TrainingRun
 
+        check_number("n_init", options.n_init, low=1, integer=True)
+        if options.n_init > 1 and options.checkpoint is not None:
+            raise ValueError("n_init: a checkpoint holds one start; use n_init=1")
         executor = make_executor(options.executor, options.n_jobs, options.scheduler)
+        found: list[TrainedModel] = []
         try:
             # small products on many BLAS threads are far slower than on one
             with threadpool_limits(limits=1, user_api="blas"):
-                return TrainingRun(build_objective(samples, options, executor), options).run()
+                for i in range(options.n_init):
+                    own = replace(options, seed=options.seed + i) if i else options
+                    found.append(TrainingRun(build_objective(samples, own, executor), own).run())
         finally:
             if executor is not options.executor:  # the caller's own stays open
                 executor.close()
+        best = min(found, key=lambda model: model.objective)
+        if len(found) > 1:
+            best.settings["starts"] = [model.objective for model in found]
+        return best
 
 
 def build_objective(

@@ -41,6 +41,10 @@ class Loss(ABC):
         """-Delta's constant."""
         return 0.0
 
+    def outside(self, possible: np.ndarray) -> Loss:
+        """This loss where the truth is one of several labels, bool (n_coords,)."""
+        raise ValueError(f"needs a loss on single labels, got {self.name!r}")
+
     def augment(self, crf: CRF, truth: np.ndarray, observed: np.ndarray | None = None) -> CRF:
         """The model of E(x) - Delta(x, truth)."""
         observed = np.ones(crf.n_vars, bool) if observed is None else observed
@@ -58,6 +62,9 @@ class NoLoss(Loss):
     """Delta = 0: the perceptron-like hinge, and the likelihood at temperature 1."""
 
     name = "none"
+
+    def outside(self, possible: np.ndarray) -> Loss:
+        return self
 
     def value(self, crf: CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
         return 0.0

@@ -18,6 +18,9 @@ class LabelLoss(Loss):
         """delta_v(l) for every coordinate, (n_coords,)."""
         raise TypeError(f"{type(self).__name__} must define costs(crf, truth)")
 
+    def outside(self, possible: np.ndarray) -> Loss:
+        return OutsideAllowed(self, possible)
+
     def _masked(self, crf: CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
         return np.where(np.repeat(observed, crf.n_states), self.costs(crf, truth), 0.0)
 
@@ -83,6 +86,32 @@ class WeightedHamming(Hamming):
                 f"{int(truth.max())}"
             )
         return super().costs(crf, truth) * np.repeat(self.label_weights[truth], crf.n_states)
+
+
+class OutsideAllowed(LabelLoss):
+    """Another loss on single labels, where the truth is one of several: the least over them.
+
+    Parameters
+    ----------
+    loss : the other one.   possible : bool (n_coords,), the labels that may be true.
+    """
+
+    name = "outside-allowed"
+
+    def __init__(self, loss: LabelLoss, possible: np.ndarray):
+        self.loss, self.possible = loss, possible
+
+    def costs(self, crf: CRF, truth: np.ndarray) -> np.ndarray:
+        least = np.full(crf.n_coords, np.inf)
+        for label in range(int(crf.n_states.max(initial=0))):
+            own = np.minimum(label, crf.n_states - 1)
+            known = self.possible[crf.offsets[:-1] + own]
+            found = self.loss.costs(crf, np.where(known, own, truth))
+            least = np.where(np.repeat(known, crf.n_states), np.minimum(least, found), least)
+        return np.where(self.possible, 0.0, least)
+
+    def _masked(self, crf: CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        return self.costs(crf, truth)
 
 
 class LabelDistance(LabelLoss):

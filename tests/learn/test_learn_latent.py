@@ -202,3 +202,103 @@ def test_cutting_planes_are_kept_while_the_completion_stays_the_same():
     assert "certified" in model.status and model.objective == pytest.approx(
         plain.objective, rel=1e-6
     )
+
+
+# ---------------------------------------------------------------------- partial labels and starts
+
+
+def two_states(seed, n=30):
+    """Points of two labels, each of two clusters: labels 0 and 1 are XOR of the signs of x, so
+    that a linear model needs two states for each label. States 0, 1 mean label 0; 2, 3 label 1.
+    """
+    rng = np.random.default_rng(seed)
+    signs = rng.integers(0, 2, (n, 2))
+    label = signs[:, 0] ^ signs[:, 1]
+    x = np.concatenate([2.0 * signs - 1 + 0.1 * rng.normal(size=(n, 2)), np.ones((n, 1))], axis=1)
+    allowed = np.arange(4) // 2 == label[:, None]
+    return x, label, allowed, 2 * label + signs[:, 0]
+
+
+def state_samples(x, allowed, **fields):
+    found = []
+    for k in range(len(x)):
+        crf = gm.CRF(1, 4)
+        crf.add(gm.Unary(x[k : k + 1]))
+        own = {name: value[k : k + 1] for name, value in fields.items()}
+        found.append(gm.Sample(crf, [0], allowed=allowed[k : k + 1], **own))
+    return found
+
+
+def wrong_labels(model, samples, label):
+    found = [r.labels[0] // 2 for r in model.predict_many([s.crf for s in samples])]
+    return int((np.array(found) != label).sum())
+
+
+def test_a_label_may_be_one_of_several_states():
+    x, label, allowed, states = two_states(0)
+    samples = state_samples(x, allowed, start=states)
+    model = gm.train(samples, regularizer=gm.L2(0.1), max_iter=60)
+    assert wrong_labels(model, samples, label) == 0
+    for k, done in enumerate(model.completions):
+        assert allowed[k, done[0]]
+
+
+def test_starts_and_restarts():
+    x, label, allowed, states = two_states(1)
+    samples = state_samples(x, allowed)
+    options = {"regularizer": gm.L2(0.1), "max_iter": 40}
+    zero = gm.train(samples, start="zero", **options)
+    known = {tuple(row): s for row, s in zip(x, states)}
+
+    def told(sample):
+        return [known[tuple(sample.crf.blocks[0].inputs[0])]]
+
+    best = gm.train(samples, start=told, **options)
+    assert wrong_labels(best, samples, label) == 0
+    assert best.objective < zero.objective
+    several = gm.train(samples, start="random", n_init=4, **options)
+    assert len(several.settings["starts"]) == 4
+    assert several.objective == min(several.settings["starts"])
+    given = [
+        gm.Sample(s.crf, states[k : k + 1], hidden=[True], allowed=s.allowed)
+        for k, s in enumerate(samples)
+    ]
+    named = gm.train(given, start="labels", **options)
+    assert named.objective == pytest.approx(best.objective, rel=1e-9)
+
+
+def test_the_loss_counts_labels_outside_of_what_is_allowed():
+    crf = gm.CRF(2, 4)
+    possible = np.array([1, 1, 0, 0, 0, 0, 0, 1], bool)
+    for loss in (gm.Hamming(), gm.LabelDistance()):
+        outside = loss.outside(possible)
+        expected = {"hamming": [0, 0, 1, 1, 1, 1, 1, 0], "label-distance": [0, 0, 1, 2, 3, 2, 1, 0]}
+        assert outside.costs(crf, np.array([0, 3])).tolist() == expected[loss.name]
+
+
+def test_weights_that_stay_zero_are_told():
+    samples = ring_samples(0, n=2)
+    model = gm.train(samples, regularizer=gm.L1(1e6), max_iter=12)
+    assert "all learnt weights are zero" in model.status
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"allowed": np.ones((1, 3), bool)}, r"samples\[0\]\.allowed: expected shape \(1, 4\)"),
+        ({"allowed": np.zeros((1, 4), bool)}, "no label is allowed for variable 0"),
+        ({"allowed": np.full((1, 4), 2)}, "allowed: expected True or False"),
+        ({"allowed": [[1, 1, 0, 0]], "start": [3]}, "start: label 3 of variable 0 is not allowed"),
+        ({"start": [1]}, "start: changes the known label of variable 0"),
+    ],
+)
+def test_partial_labels_that_do_not_fit_are_refused(fields, message):
+    crf = gm.CRF(1, 4)
+    crf.add(gm.Unary(np.ones((1, 2))))
+    with pytest.raises(ValueError, match=message):
+        gm.train([gm.Sample(crf, [0], **fields)])
+
+
+def test_unknown_starts_are_refused():
+    with pytest.raises(ValueError, match="start: expected one of"):
+        gm.train(ring_samples(0, n=2), start="nowhere")
