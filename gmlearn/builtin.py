@@ -42,10 +42,12 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
 @hookimpl
 def gmlearn_solvers() -> list[gm.MapSolver]:
     from gmlearn.solvers.auto import Auto
+    from gmlearn.solvers.cuts.binary import MaxFlow
+    from gmlearn.solvers.cuts.expansion import AlphaExpansion
     from gmlearn.solvers.dual import BCFW, MPLP, DualSubgradient
     from gmlearn.solvers.elimination import BruteForce, VariableElimination
     from gmlearn.solvers.exact import Exact
-    from gmlearn.solvers.external import AlphaExpansion, MaxFlow, Toulbar2
+    from gmlearn.solvers.external import PyMaxflow, Toulbar2
     from gmlearn.solvers.linear import LinearProgram
     from gmlearn.solvers.polish import ICM, ChainICM
     from gmlearn.solvers.srmp import SRMP
@@ -69,6 +71,7 @@ def gmlearn_solvers() -> list[gm.MapSolver]:
         ChainICM(),
         TabuSearch(),
         MaxFlow(),
+        PyMaxflow(),
         AlphaExpansion(),
         Toulbar2(),
     ]

@@ -14,6 +14,7 @@ from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import QUICK, Effort, ascend, finish, finish_near_the_bound, prune
 from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
+from gmlearn.solvers.persistency import fix_binary
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tree import is_forest
@@ -29,9 +30,10 @@ class Auto(MapSolver):
     """Dispatch by structure.
 
     Forests by dynamic programming; a solver that claims the model (binary submodular ones:
-    max-flow, with the extra `solvers`; a plugin's own); small induced width by elimination;
-    everything else by dual ascent (TRW-S or SRMP, then BCFW), tabu and large-neighbourhood search,
-    pruning by reduced costs and an exact finish on what is left where that is small.
+    max-flow; a plugin's own); small induced width by elimination; other binary pairwise models by
+    QPBO, which leaves a smaller one; everything else by dual ascent (TRW-S or SRMP, then BCFW),
+    tabu and large-neighbourhood search, pruning by reduced costs and an exact finish on what is
+    left where that is small.
 
     Without a time limit the work after the ascent is bounded by counts (moves, neighbourhoods,
     table entries, nodes), never by a clock, so that every machine gives the same answer: a proved
@@ -50,7 +52,7 @@ class Auto(MapSolver):
             if solver.claims(crf, problem.w):
                 self._delegate(problem, solver, "it claims this model")
                 return
-        if self._eliminate(problem):
+        if self._eliminate(problem) or fix_binary(problem, self.run):
             return
         tables = self._has_tables(crf)
         # where elimination of the whole model is in reach, it needs the time more than the dual

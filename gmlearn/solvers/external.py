@@ -1,4 +1,4 @@
-"""Solvers from other libraries (the extra `solvers`): max-flow, alpha-expansion, toulbar2.
+"""Solvers from other libraries (the extra `solvers`): PyMaxflow and toulbar2.
 
 Whatever they answer is evaluated by our own model, and nothing but a proof raises the bound.
 """
@@ -11,14 +11,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
-from gmlearn.slaves import EdgeCosts
+from gmlearn.solvers.cuts.binary import MaxFlow, cut_costs
 from gmlearn.solvers.dual import one_round_bound
 from gmlearn.solvers.polish import unary_labels
-from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
-from gmlearn.solvers.trws import make_messages, trws_refuses
+from gmlearn.solvers.problem import MapSolver, Problem
 
 
 @functools.cache
@@ -28,183 +26,28 @@ def _missing(module: str, package: str) -> str | None:
     return f"needs the package {package}: python -m pip install 'gmlearn[solvers]'"
 
 
-def binary_edges(crf: CRF, w: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (E, 2) and their costs (4, E) of the labels (0, 0), (0, 1), (1, 0), (1, 1) of a
-    binary pairwise model.
-    """
-    blocks = crf.clique_blocks
-    if not blocks:
-        return np.zeros((0, 2), np.int64), np.zeros((4, 0))
-    parts = []
-    for form in (b.pairwise(w) for b in blocks):
-        below = form.start + form.stride
-        parts.append(
-            np.stack(
-                [
-                    form.scale * form.values[at]
-                    for at in (form.start, form.start + 1, below, below + 1)
-                ]
-            )
-        )
-    if len(blocks) == 1:
-        return blocks[0].variables, parts[0]
-    return np.concatenate([b.variables for b in blocks]), np.concatenate(parts, axis=1)
+class PyMaxflow(MaxFlow):
+    """The same as 'maxflow', by the library PyMaxflow."""
 
-
-def is_submodular(costs: np.ndarray) -> bool:
-    """Do costs (4, E) favour equal labels (up to rounding), so that max-flow minimises them?"""
-    excess = costs[0] + costs[3] - costs[1] - costs[2]
-    return bool((excess <= 1e-15 * np.abs(costs).sum(axis=0)).all())
-
-
-#: sums of larger costs may overflow, and max-flow with an infinite capacity never ends
-HUGE = 1e100
-
-
-def graph_cut(edges: np.ndarray, costs: np.ndarray, unary: np.ndarray) -> np.ndarray:
-    """Minimiser (V,) of a submodular binary energy: unary (V, 2), edge costs (4, E), by
-    max-flow.
-    """
-    import maxflow
-
-    n = len(unary)
-    graph = maxflow.Graph[float]()
-    nodes = graph.add_nodes(n)
-    one = unary[:, 1] - unary[:, 0]
-    if len(edges):
-        # E(a, b) = A + (C - A)[a=1] + (D - C)[b=1] + (B + C - A - D)[a=0, b=1], table [[A, B], [C,
-        # D]]
-        first, second = edges[:, 0], edges[:, 1]
-        one += np.bincount(first, costs[2] - costs[0], n) + np.bincount(
-            second, costs[3] - costs[2], n
-        )
-        graph.add_edges(
-            first,
-            second,
-            np.maximum(costs[1] + costs[2] - costs[0] - costs[3], 0.0),
-            np.zeros(len(edges)),
-        )
-    # a node on the sink side is 1; the arc from the source is cut then
-    graph.add_grid_tedges(nodes, np.maximum(one, 0.0), np.maximum(-one, 0.0))
-    graph.maxflow()
-    return graph.get_grid_segments(nodes).astype(np.int64)
-
-
-class MaxFlow(MapSolver):
-    """Binary submodular models, exactly, by max-flow (PyMaxflow)."""
-
-    name = "maxflow"
+    name = "pymaxflow"
 
     def refuses(self, crf: CRF) -> str | None:
-        missing = _missing("maxflow", "PyMaxflow")
-        if missing:
-            return missing
-        if (crf.n_states > 2).any() or not all(is_edge_block(b) for b in crf.clique_blocks):
-            return "only binary variables and edges"
-        return None
+        return _missing("maxflow", "PyMaxflow") or super().refuses(crf)
 
     def claims(self, crf: CRF, w: Mapping[str, np.ndarray]) -> bool:
-        """Binary, pairwise, finite and submodular, with the package installed."""
-        return self.refuses(crf) is None and self._submodular_edges(crf, w) is not None
+        return False
 
-    def _submodular_edges(
-        self, crf: CRF, w: Mapping[str, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The edges and their costs; None if the model is not binary, finite and submodular."""
-        if (crf.n_states != 2).any() or not (np.abs(crf.unary) < HUGE).all():
-            return None
-        edges, costs = binary_edges(crf, w)
-        return (edges, costs) if (np.abs(costs) < HUGE).all() and is_submodular(costs) else None
+    def cut(self, unary: np.ndarray, edges: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        import maxflow
 
-    def run(self, problem: Problem) -> None:
-        found = self._submodular_edges(problem.crf, problem.w)
-        if found is None:
-            raise SolverRefusal(
-                f"solver 'maxflow': {problem.crf} is not binary, finite and submodular; use 'auto'"
-            )
-        labels = graph_cut(*found, problem.crf.unary_costs(problem.w).reshape(-1, 2))
-        problem.iterations = 1
-        problem.offer(labels, "max-flow")
-        problem.raise_bound(problem.energy)
-
-
-class AlphaExpansion(MapSolver):
-    """Alpha-expansion moves by max-flow for metric pairwise models; the bound comes from a few
-    sweeps of TRW-S.
-    """
-
-    name = "alpha-expansion"
-
-    def refuses(self, crf: CRF) -> str | None:
-        missing = _missing("maxflow", "PyMaxflow")
-        if missing:
-            return missing
-        if not crf.uniform:
-            return "the variables have different numbers of states"
-        return trws_refuses(crf)
-
-    def run(self, problem: Problem) -> None:
-        crf = problem.crf
-        edges = (
-            np.concatenate([b.variables for b in crf.clique_blocks])
-            if crf.clique_blocks
-            else np.zeros((0, 2), np.int64)
-        )
-        costs = EdgeCosts.of(crf.clique_blocks, problem.w)
-        unary = crf.unary_costs(problem.w).reshape(crf.n_vars, -1)
-
-        if not (np.isfinite(unary).all() and np.isfinite(costs.values).all()):
-            raise SolverRefusal(
-                f"solver 'alpha-expansion': {crf} has hard constraints (inf); use 'auto'"
-            )
-
-        def edge_cost(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            return costs.scale * costs.values[costs.start + a * costs.stride + b]
-
-        x = problem.labels.copy() if problem.labels is not None else unary_labels(problem)
-        problem.offer(x, "unary optimum")
-        for _ in range(20 if problem.options.max_iter is None else problem.options.max_iter):
-            before = problem.energy
-            for label in range(unary.shape[1]):
-                x = self._expand(problem, x, label, edges, edge_cost, unary)
-                if problem.time_left <= 0:
-                    break
-            problem.iterations += 1
-            problem.log()
-            if problem.energy >= before or problem.time_left <= 0:
-                break
-        messages = make_messages(crf, problem.w)
-        for _ in range(20):  # for the bound alone; these sweeps are not rounds of the method
-            problem.raise_bound(messages.sweep() + crf.constant)
-            if problem.closed or problem.time_left <= 0:
-                break
-
-    def _expand(
-        self,
-        problem: Problem,
-        x: np.ndarray,
-        label: int,
-        edges: np.ndarray,
-        edge_cost,
-        unary: np.ndarray,
-    ) -> np.ndarray:
-        alpha = np.full(len(edges), label)
-        first, second = x[edges[:, 0]], x[edges[:, 1]]
-        costs = np.stack(
-            [
-                edge_cost(first, second),
-                edge_cost(first, alpha),
-                edge_cost(alpha, second),
-                edge_cost(alpha, alpha),
-            ]
-        )
-        # where the costs are no metric the move is truncated; the energy check below keeps it a
-        # descent
-        costs[0] = np.minimum(costs[0], costs[1] + costs[2] - costs[3])
-        n = len(x)
-        move = graph_cut(edges, costs, np.stack([unary[np.arange(n), x], unary[:, label]], axis=1))
-        moved = np.where(move == 1, label, x)
-        return moved if problem.offer(moved, "alpha-expansion") else x
+        terminal, capacity = cut_costs(unary, edges, costs)
+        graph = maxflow.Graph[float]()
+        nodes = graph.add_nodes(len(unary))
+        if len(edges):
+            graph.add_edges(edges[:, 0], edges[:, 1], capacity, np.zeros(len(edges)))
+        graph.add_grid_tedges(nodes, np.maximum(terminal, 0.0), np.maximum(-terminal, 0.0))
+        graph.maxflow()
+        return graph.get_grid_segments(nodes).astype(np.int64)
 
 
 class Toulbar2(MapSolver):

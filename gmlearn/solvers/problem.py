@@ -97,6 +97,8 @@ class Problem:
         self.iterations = 0
         self.history = History()
         self.notes: list[str] = []
+        #: int (V,), labels that belong to one optimum together, -1 where nothing is known
+        self.persistent: np.ndarray | None = None
         self.messages: KeptMessages | None = None
         self.costs: SlaveCosts | None = None
         self._timer: TimingListener | None = None
@@ -148,6 +150,10 @@ class Problem:
             self.bound = float(bound)
             return True
         return False
+
+    def fix(self, labels: np.ndarray) -> None:
+        """Keep labels (V,) that belong to one optimum together, -1 where nothing is known."""
+        self.persistent = labels
 
     def log(self) -> None:
         """Write the best bound and energy so far into the history, and report progress."""
@@ -241,6 +247,10 @@ class Problem:
         found.message = self._message(found.status)
         if self.messages is not None or self.costs is not None:
             found.multipliers = Multipliers(self.crf.n_states, self.messages, self.costs)
+        if found.status is Status.OPTIMAL and self.proved:
+            found._persistent = np.ones(self.crf.n_vars, bool)
+        elif self.persistent is not None:
+            found._persistent = found.labels == self.persistent
         found._model = self.crf.copy(), self.w
         return found
 

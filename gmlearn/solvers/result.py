@@ -109,6 +109,7 @@ class Result:
     #: the model as it was solved, for `reduced_costs`; not pickled
     _model: Model | None = field(default=None, repr=False, compare=False)
     _reduced_costs: np.ndarray | None = field(default=None, repr=False, compare=False)
+    _persistent: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
@@ -135,6 +136,25 @@ class Result:
 
             self._reduced_costs = reduced_costs(*self._model, self.multipliers, self.bound)
         return self._reduced_costs
+
+    @property
+    def persistent(self) -> np.ndarray:
+        """bool (V,): the variables whose label is proved to belong to an optimum, all of them to
+        the same one.
+
+        All of an optimal result (within its tolerance); else those that QPBO labelled, and those
+        whose other labels cost more than the gap by `reduced_costs`.
+        """
+        known = self._persistent
+        if known is None or not known.all():
+            known = np.zeros(len(self.labels), bool) if known is None else known
+            if self._model is None and self._reduced_costs is None:
+                return known
+            others = self.reduced_costs.copy()
+            others[np.arange(len(known)), self.labels] = np.inf
+            room = self.gap + 1e-9 * max(abs(self.energy), abs(self.bound))
+            known = known | (others.min(axis=1, initial=np.inf) > room)
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_model": None}

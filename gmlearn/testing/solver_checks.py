@@ -110,6 +110,16 @@ def check_bound_minimum_energy(solver: Any, crf: CRF, w: Weights, rng: np.random
 
 
 @check_of(SOLVER)
+def check_persistent_labels_belong_to_an_optimum(
+    solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
+) -> None:
+    """With the labels of `result.persistent` fixed, the minimum is the same."""
+    result = solve(crf, w, solver, max_iter=ROUNDS, time_limit=SECONDS)
+    fixed = brute_force(crf.clamp(result.labels, result.persistent), w)[1]
+    expect_close(fixed, brute_force(crf, w)[1], "minimum with the persistent labels fixed")
+
+
+@check_of(SOLVER)
 def check_history_never_above_the_minimum(
     solver: Any, crf: CRF, w: Weights, rng: np.random.Generator
 ) -> None:

@@ -94,7 +94,7 @@ def test_small_costs_are_no_false_optimum(unit):
 
 def test_nearly_submodular_is_not_submodular():
     """An edge that favours different labels by little, at a unit where that is everything."""
-    from gmlearn.solvers.external import is_submodular
+    from gmlearn.solvers.cuts.binary import is_submodular
 
     for unit in (1e-15, 1.0, 1e12):
         assert not is_submodular(unit * np.array([[1e-3], [0.0], [0.0], [0.0]]))
