@@ -69,7 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments, extra = parser.parse_known_args(argv)
+        if extra and arguments.command != "run":
+            parser.error(f"unrecognized arguments: {' '.join(extra)}")
+        arguments.extra = extra
     except SystemExit as end:  # --help, --version, or a usage error that has been told
         return int(end.code or OK)
     if arguments.command is None:

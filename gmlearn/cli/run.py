@@ -82,7 +82,26 @@ def run_experiment(arguments: argparse.Namespace) -> int:
         raise CommandError("run: give the name of an experiment; gmlearn run --list describes them")
     if arguments.data is not None and not arguments.data.is_dir():
         raise CommandError(f"--data: expected a folder, found none at {str(arguments.data)!r}")
-    return carry_out(registry.get("experiment", arguments.experiment), arguments)
+    experiment = registry.get("experiment", arguments.experiment)
+    return carry_out(experiment, arguments, own_options(experiment, arguments.extra))
+
+
+def own_options(experiment: Experiment, words: list[str]) -> dict[str, str]:
+    """The experiment's own choices from the words ``--name value`` that ``run`` does not know."""
+    parser = argparse.ArgumentParser(experiment.name, add_help=False, exit_on_error=False)
+    for name, values in experiment.options.items():
+        parser.add_argument(f"--{name}", choices=list(values), default=values[0])
+    try:
+        found, unknown = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise CommandError(f"run {experiment.name}: {error}") from None
+    if unknown:
+        accepted = ", ".join(f"--{name}" for name in experiment.options) or "none of its own"
+        raise CommandError(
+            f"run {experiment.name}: unrecognized arguments: {' '.join(unknown)}; options of this "
+            f"experiment: {accepted}"
+        )
+    return dict(vars(found))
 
 
 def run_demo(arguments: argparse.Namespace) -> int:
@@ -114,7 +133,13 @@ def list_experiments(as_json: bool) -> int:
     if as_json:
         print_json(
             [
-                {"name": e.name, "owner": e.owner, "summary": e.obj.summary, "data": e.obj.data}
+                {
+                    "name": e.name,
+                    "owner": e.owner,
+                    "summary": e.obj.summary,
+                    "data": e.obj.data,
+                    "options": {name: list(v) for name, v in e.obj.options.items()},
+                }
                 for e in entries
             ]
         )
@@ -123,11 +148,15 @@ def list_experiments(as_json: bool) -> int:
     else:
         width = max(len(e.name) for e in entries)
         for e in entries:
-            print(f"{e.name:{width}}  {e.obj.summary}{' [needs --data]' if e.obj.data else ''}")
+            needs = " [needs --data]" if e.obj.data else ""
+            own = "".join(f" [--{name} {'|'.join(v)}]" for name, v in e.obj.options.items())
+            print(f"{e.name:{width}}  {e.obj.summary}{needs}{own}")
     return OK
 
 
-def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
+def carry_out(
+    experiment: Experiment, arguments: argparse.Namespace, choices: dict[str, str] | None = None
+) -> int:
     """Run one experiment in a staging folder and publish its files when it is complete."""
     from gmlearn.experiments import Run
 
@@ -140,6 +169,7 @@ def carry_out(experiment: Experiment, arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         data=arguments.data,
         out=staging,
+        choices=choices or {},
     )
     interrupted = False
     try:

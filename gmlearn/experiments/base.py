@@ -6,7 +6,7 @@ import contextlib
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ import numpy as np
 
 from gmlearn._utils.files import atomic_write
 from gmlearn._utils.progress import progress
+from gmlearn._utils.validation import check_choice
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -32,18 +33,24 @@ class Experiment:
     function : called with a `Run`.
     data : for experiments on real data, the folder layout expected under ``--data`` and where such
         data is published; None if the data is generated.
+    options : choices of its own, name -> values, the first being the default; a user types
+        ``--name value``, the function reads ``run.choices[name]``.
     """
 
     name: str
     summary: str
     function: Callable[[Run], None]
     data: str | None = None
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     registry_kind: ClassVar[str] = "experiment"
 
     def run(self, run: Run) -> Run:
         """Carry it out; `run` holds the result."""
         if self.data is not None and run.data is None:
             raise DataNotFoundError(f"{self.name} needs real data: pass --data DIR. {self.data}")
+        run.choices = {name: run.choices.get(name, v[0]) for name, v in self.options.items()}
+        for name, value in run.choices.items():
+            check_choice(name, value, tuple(self.options[name]))
         run.started = time.perf_counter()
         try:
             self.function(run)
@@ -66,6 +73,7 @@ class Run:
     data: Path | None = None
     out: Path | None = None
     show_progress: bool | None = None
+    choices: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     tables: list[tuple[str, list[str], list[list[Any]]]] = field(default_factory=list)
     figures: list[tuple[str, str, Path | None]] = field(default_factory=list)
@@ -145,6 +153,7 @@ class Run:
                 "quick": self.quick,
                 "seed": self.seed,
                 "data": None if self.data is None else str(self.data),
+                **self.choices,
             },
             "versions": versions(),
             "timings": [{"ready": what, "seconds": round(at, 3)} for what, at in self.timings],

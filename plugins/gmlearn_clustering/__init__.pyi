@@ -4,6 +4,15 @@ from gmlearn_clustering.crossfit import (
     range_folds as range_folds,
 )
 from gmlearn_clustering.distances import DistanceBank as DistanceBank
+from gmlearn_clustering.graph import (
+    graph_distance as graph_distance,
+    graph_embedding as graph_embedding,
+)
+from gmlearn_clustering.weighting import (
+    alignment_weights as alignment_weights,
+    pair_weights as pair_weights,
+    triplet_weights as triplet_weights,
+)
 from gmlearn_clustering.energy import (
     assign as assign,
     exemplar_energy as exemplar_energy,

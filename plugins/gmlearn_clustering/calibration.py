@@ -88,7 +88,7 @@ def clustering_path(
         return [path[k] for k in sorted(path) if 3 * k <= n or k == min(path)]
 
     def point_at(i: int) -> PathPoint:
-        point = _path_point(
+        point = path_point(
             distances,
             penalties[i],
             local_search(whole.at_penalty(penalties[i]), n_kicks, seed=seed),
@@ -125,7 +125,8 @@ def clustering_path(
     return allowed()
 
 
-def _path_point(distances: np.ndarray, penalty: float, exemplars: np.ndarray) -> PathPoint:
+def path_point(distances: np.ndarray, penalty: float, exemplars: np.ndarray) -> PathPoint:
+    """The clustering of given exemplars, as a point of a path."""
     target = assign(distances, exemplars)
     total, n = float(distances[np.arange(len(target)), target].sum()), len(target)
     return PathPoint(
@@ -177,9 +178,16 @@ def calibrate_rate(
             for rate in rates
         ]
     )
-    deviation = np.log(rates[:, None] / rates) / _SPREAD
+    return smoothed_argmax(rates, score)
+
+
+def smoothed_argmax(values: np.ndarray, score: np.ndarray) -> float:
+    """The value (ascending, > 0) of the best score when scores are averaged over log-normal
+    deviations of the value.
+    """
+    deviation = np.log(values[:, None] / values) / _SPREAD
     share = np.exp(-0.5 * deviation**2)
-    return float(rates[np.argmax(share @ score / share.sum(axis=1))])
+    return float(values[np.argmax(share @ score / share.sum(axis=1))])
 
 
 def calibrated_rate(

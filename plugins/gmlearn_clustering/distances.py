@@ -14,6 +14,7 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.energy import check_costs, with_penalty
+from gmlearn_clustering.fitted_distances import deviations
 from gmlearn_clustering.metrics import METRICS, named_distance, squared_euclidean
 
 
@@ -31,6 +32,12 @@ class SampleDistances(Protocol):
 
     def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
         """f_{p, target_p} of some points, (M, F); points, target (M,)."""
+
+    def take(self, points: np.ndarray) -> SampleDistances:
+        """The sample of some points (M,) alone."""
+
+    def means(self) -> np.ndarray:
+        """Mean of every feature over the ordered pairs p != q, (F,)."""
 
 
 class FixedDistances:
@@ -53,6 +60,13 @@ class FixedDistances:
     def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
         """No features, (M, 0)."""
         return np.zeros((len(points), 0))
+
+    def take(self, points: np.ndarray) -> FixedDistances:
+        return FixedDistances(self.distances[np.ix_(points, points)])
+
+    def means(self) -> np.ndarray:
+        """No features, (0,)."""
+        return np.zeros(0)
 
 
 class _RemembersLast:
@@ -99,6 +113,13 @@ class EuclideanSample(_RemembersLast):
     def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (self.Z[points] - self.Z[target]) ** 2
 
+    def take(self, points: np.ndarray) -> EuclideanSample:
+        return EuclideanSample(self.Z[points])
+
+    def means(self) -> np.ndarray:
+        # the sum over ordered pairs of (z_p - z_q)^2 is 2 N^2 times the variance
+        return 2.0 * self.n_points * self.Z.var(axis=0) / max(self.n_points - 1, 1)
+
 
 class MatrixSample(_RemembersLast):
     """Given distance matrices, (F, N, N)."""
@@ -119,6 +140,12 @@ class MatrixSample(_RemembersLast):
 
     def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
         return self.matrices[:, points, target].T
+
+    def take(self, points: np.ndarray) -> MatrixSample:
+        return MatrixSample(self.matrices[:, points[:, None], points[None, :]])
+
+    def means(self) -> np.ndarray:
+        return pair_means([self.matrices])
 
 
 class DimensionBank:
@@ -212,14 +239,15 @@ class DistanceBank:
 
     Parameters
     ----------
-    distances : list of (view, metric) with metric "l2", "euclidean", "l1", "chi2", "cosine", "rbf",
-        or a callable (X, Y) -> (N, M) matrix; or objects with ``fit(views, labels)`` and
-        ``transform(views)`` such as
-        `LDAProjection`, compared by squared distance after the projection. None: "l2" and "l1" of
-        every view.
+    distances : list of (view, metric) with metric "l2", "euclidean", "l1", "chi2", "shifted-chi2",
+        "cosine", "rbf", or a callable (X, Y) -> (N, M) matrix; (view, metric, "standardised")
+        divides the columns of the view by their deviations in training; or objects with
+        ``fit(views, labels)`` and ``transform(views)`` such as `LDAProjection`, compared by squared
+        distance after the projection. None: "l2" and "l1" of every view. "unsupervised": l2, l1
+        and rbf of the standardised columns and chi2 of every view (Komodakis 2011).
     """
 
-    def __init__(self, distances: Sequence[Any] | None = None):
+    def __init__(self, distances: Sequence[Any] | str | None = None):
         self.distances = distances
 
     def fit(
@@ -230,9 +258,13 @@ class DistanceBank:
         self.view_sizes_ = [v.shape[1] for v in views[0]]
         for k, sample in enumerate(views):
             self._check_views(f"X[{k}]", sample)
-        chosen = self.distances
+        n_views = len(self.view_sizes_)
+        chosen: Any = self.distances
         if chosen is None:
-            chosen = [(v, m) for v in range(len(self.view_sizes_)) for m in ("l2", "l1")]
+            chosen = [(v, m) for v in range(n_views) for m in ("l2", "l1")]
+        elif isinstance(chosen, str):
+            gm.check_choice("distances", chosen, ("unsupervised",))
+            chosen = [entry for v in range(n_views) for entry in _unsupervised(v)]
         if len(chosen) == 0:
             raise ValueError(
                 "distances: expected at least one distance, got an empty list; None takes l2 and "
@@ -286,22 +318,31 @@ class _Feature:
             self.distance: Callable = squared_euclidean
             return
         try:
-            self.view, metric = entry
+            self.view, metric, *how = entry
         except (TypeError, ValueError):
             raise ValueError(
                 f"distances: expected (view, metric) or a projection, got {entry!r}"
             ) from None
+        if how not in ([], ["standardised"]):
+            raise ValueError(
+                f"distances: expected (view, metric) or (view, metric, 'standardised'), got "
+                f"{entry!r}"
+            )
         gm.check_number("distances: view", self.view, low=0, high=len(views) - 1, integer=True)
         if not callable(metric):
             gm.check_choice("distances: metric", metric, METRICS)
-        self.distance = metric if callable(metric) else named_distance(metric, views[self.view])
+        self.deviation = deviations(views[self.view]) if how else None
+        rows = self._rows(views)
+        self.distance = metric if callable(metric) else named_distance(metric, rows)
         self.name = f"view {self.view} {getattr(metric, '__name__', metric)}"
 
     def __call__(self, X: list[np.ndarray], Y: list[np.ndarray]) -> np.ndarray:
         if self.projection is not None:
             A = self.projection.transform(X)
             return squared_euclidean(A, A if X is Y else self.projection.transform(Y))
-        matrix = np.asarray(self.distance(X[self.view], Y[self.view]), dtype=np.float64)
+        rows = self._rows(X)
+        others = rows if X is Y else self._rows(Y)
+        matrix = np.asarray(self.distance(rows, others), dtype=np.float64)
         expected = (len(X[self.view]), len(Y[self.view]))
         if matrix.shape != expected:
             raise ValueError(
@@ -314,6 +355,17 @@ class _Feature:
                 f"distances: {self.name} must return finite distances >= 0, got {worst:g}"
             )
         return matrix
+
+    def _rows(self, views: list[np.ndarray]) -> np.ndarray:
+        """The view's rows, columns divided by their deviations if asked for."""
+        rows = views[self.view]
+        return rows if self.deviation is None else rows / self.deviation
+
+
+def _unsupervised(view: int) -> list[tuple]:
+    """Four distances of a view that need no labels."""
+    plain = [(view, metric, "standardised") for metric in ("l2", "l1", "rbf")]
+    return [*plain, (view, "shifted-chi2")]
 
 
 def as_views(X: Any) -> list[np.ndarray]:

@@ -11,27 +11,42 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 import gmlearn as gm
 from gmlearn_clustering.adaptation import adapted_clustering
-from gmlearn_clustering.calibration import PathPoint, calibrated_rate, choose_point, clustering_path
+from gmlearn_clustering.calibration import (
+    PathPoint,
+    calibrated_rate,
+    choose_point,
+    clustering_path,
+    path_point,
+)
 from gmlearn_clustering.contrast import contrasts, with_contrast
 from gmlearn_clustering.crossfit import cross_fit, is_supervised
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank, as_views
+from gmlearn_clustering.fee import calibrated_fee, penalty_of
+from gmlearn_clustering.graph import graph_distance, set_distance
 from gmlearn_clustering.losses import ClusteringLoss
 from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.potentials import DISTANCE, PENALTY, exemplar_model
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy
 from gmlearn_clustering.slaves import training_sample
+from gmlearn_clustering.weighting import WEIGHTINGS
 
 
 class ExemplarClusteringLearner(BaseEstimator):
     """Learn d_pq = w . f_pq such that clustering new sets around exemplars gives partitions like
     those in training.
 
-    Max-margin training of the exemplar energy by dual decomposition (Komodakis 2011): one slave per
-    point and per true cluster, the exemplars of the true partitions being latent. A share of the
-    weight then goes to all features by how well each alone tells the clusters apart (`contrast`),
-    and the rule that decides the number of clusters is calibrated on the training partitions
-    (`calibration`). A round costs about the distances' matrix product, O(N^2 F) time and O(N^2)
-    memory a sample.
+    Three parts, each by name: how features are weighed (`weighting`), which distance of a new set
+    is clustered (`graph`), and how many clusters it has (`penalty_rule`). "auto" takes for banks of
+    unsupervised distances what clusters new sets best: triplet weights, the graph distance of their
+    combination, and a fee per exemplar calibrated on the training partitions; for dimensions and
+    for supervised distances: max-margin weights, plain distances and the rule "transfer".
+
+    ``weighting="max-margin"`` is training of the exemplar energy by dual decomposition (Komodakis
+    2011): one slave per point and per true cluster, the exemplars of the true partitions being
+    latent; a round costs about the distances' matrix product, O(N^2 F) time and O(N^2) memory a
+    sample. A share of the weight then goes to all features by how well each alone tells the
+    clusters apart (`contrast`). The paper's learner, and nothing else, is ``weighting="max-margin",
+    contrast_share=0, graph=False, penalty_rule="training"``.
 
     Parameters
     ----------
@@ -39,6 +54,10 @@ class ExemplarClusteringLearner(BaseEstimator):
         N_k, N_k); or a `DistanceBank` over views, which may hold supervised distances: they are
         cross-fitted, and take equal labels in
         different samples for the same class.
+    weighting : "max-margin", "triplets", "pairs", "alignment" (see `weighting`), "average" (no
+        learning), or "auto".
+    graph : True clusters the graph distance of the learnt combination (see `graph`), every feature
+        at mean 1 within the set; False the combination itself; or "auto".
     alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
     tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or
         "none".
@@ -50,7 +69,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     step, lambda_step : first steps of the weights and of the multipliers; they fall as training
         goes on.
     penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with
-        clusters of any size; "training", the penalty of training.
+        clusters of any size; "fee", calibrated, for graph distances (see `fee`); "training", the
+        penalty of training; or "auto".
     adapt : `cluster` adapts the distance to every set by the clusters found in it (`adaptation`):
         for sets from other conditions than those of training, to which the weights transfer badly.
         It takes points, not precomputed distances.
@@ -60,8 +80,9 @@ class ExemplarClusteringLearner(BaseEstimator):
     ----------
     weights_ : (F,) learnt weights, contrast included. feature_names_ : their names.
     scale_ : (F,) normalisation stored with the model.
-    penalty_ : d_qq at the end of training. rate_ : the calibrated rule. history_ : {"objective":
-        [...]} by round.
+    penalty_ : d_qq at the end of training. rate_, fee_ : the calibrated rule. history_ :
+        {"objective": [...]} by round of max-margin training.
+    parts_ : {"weighting", "graph", "penalty_rule"}: what "auto" took.
 
     Examples
     --------
@@ -77,6 +98,8 @@ class ExemplarClusteringLearner(BaseEstimator):
         self,
         features: Any = "dimensions",
         *,
+        weighting: str = "auto",
+        graph: bool | str = "auto",
         alpha: float = 1.0,
         beta: float = 1.0,
         tau: float = 0.1,
@@ -89,11 +112,13 @@ class ExemplarClusteringLearner(BaseEstimator):
         stochastic: bool = False,
         step: float = 0.03,
         lambda_step: float = 0.1,
-        penalty_rule: str = "transfer",
+        penalty_rule: str = "auto",
         adapt: bool = False,
         random_state: int | None = 0,
     ) -> None:
         self.features = features
+        self.weighting = weighting
+        self.graph = graph
         self.alpha = alpha
         self.beta = beta
         self.tau = tau
@@ -139,20 +164,53 @@ class ExemplarClusteringLearner(BaseEstimator):
                     f"y[{k}]: expected {sample.n_points} labels, one a point of X[{k}], got "
                     f"{len(truth)}"
                 )
-        found = self._train(samples, partitions)
-        self.weights_ = with_contrast(
-            found.weights[DISTANCE], contrasts(samples, partitions), self.contrast_share
-        )
-        self.penalty_ = (
-            float(found.weights[PENALTY][0]) if self.penalty == "learn" else float(self.penalty)
-        )
-        self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
+        self.parts_ = self._chosen_parts()
+        self.history_: dict[str, list[float]] = {"objective": []}
+        self.penalty_ = 1.0 if self.penalty == "learn" else float(self.penalty)
+        self.weights_ = self._weigh(samples, partitions)
         self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
-        if self.penalty_rule == "transfer":
-            self.rate_ = calibrated_rate(
-                [s.matrix(self.weights_) for s in samples], partitions, self._seed
-            )
+        self._calibrate(samples, partitions)
         return self
+
+    def _chosen_parts(self) -> dict[str, Any]:
+        """The parts by name, "auto" resolved."""
+        many = not isinstance(self.bank_, DimensionBank) and not is_supervised(self.bank_)
+        weighting = "triplets" if many else "max-margin"
+        parts = {"weighting": weighting, "graph": many, "penalty_rule": "transfer"}
+        asked = {"weighting": self.weighting, "graph": self.graph}
+        parts.update({name: value for name, value in asked.items() if value != "auto"})
+        if parts["graph"]:
+            parts["penalty_rule"] = "fee"
+        if self.penalty_rule != "auto":
+            parts["penalty_rule"] = self.penalty_rule
+        return parts
+
+    def _weigh(self, samples: list[Any], partitions: list[np.ndarray]) -> np.ndarray:
+        """The learnt weights (F,) by the chosen part."""
+        name = self.parts_["weighting"]
+        if name != "max-margin":
+            return WEIGHTINGS[name](samples, partitions)
+        found = self._train(samples, partitions)
+        if self.penalty == "learn":
+            self.penalty_ = float(found.weights[PENALTY][0])
+        self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
+        contrast = contrasts(samples, partitions)
+        return with_contrast(found.weights[DISTANCE], contrast, self.contrast_share)
+
+    def _calibrate(self, samples: list[Any], partitions: list[np.ndarray]) -> None:
+        """The rule for the number of clusters, on the distances that `cluster` will see."""
+        if self.parts_["penalty_rule"] == "transfer":
+            matrices = [self._clustered(sample, self.weights_) for sample in samples]
+            self.rate_ = calibrated_rate(matrices, partitions, self._seed)
+        if self.parts_["penalty_rule"] == "fee":
+            refit = WEIGHTINGS.get(self.parts_["weighting"])
+            self.fee_ = calibrated_fee(
+                samples, partitions, self.weights_, self._clustered, refit, self._seed
+            )
+
+    def _clustered(self, sample: Any, weights: np.ndarray) -> np.ndarray:
+        """The matrix (N, N) in which exemplars are sought."""
+        return set_distance(sample, weights) if self.parts_["graph"] else sample.matrix(weights)
 
     def _train(self, samples: list[Any], partitions: list[np.ndarray]) -> gm.TrainedModel:
         """The generic trainer on the samples' models; the objective is per point."""
@@ -216,31 +274,47 @@ class ExemplarClusteringLearner(BaseEstimator):
 
     def cluster(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
         """Labels (N,) of a new set; the number of clusters is found automatically unless given."""
-        distances = self.distance(X)
+        check_is_fitted(self, "weights_")
         if not self.adapt:
-            return self.cluster_distances(distances, n_clusters)
+            if len(X) == 0:
+                raise ValueError("X: expected at least one point, got an empty set")
+            matrix = self._clustered(self.bank_.prepare(X), self.weights_)
+            return self._labels(matrix, n_clusters)
         return adapted_clustering(
-            distances, as_views(X), lambda d: self.cluster_distances(d, n_clusters)
+            self.distance(X), as_views(X), lambda d: self.cluster_distances(d, n_clusters)
         )
 
     def cluster_distances(self, distances: np.ndarray, n_clusters: int | None = None) -> np.ndarray:
-        """Labels (N,) from a matrix of learnt distances."""
+        """Labels (N,) from a matrix of learnt distances; their graph distance is clustered if this
+        is one of the learner's parts.
+        """
         check_is_fitted(self, "weights_")
+        matrix = graph_distance(distances) if self.parts_["graph"] else distances
+        return self._labels(matrix, n_clusters)
+
+    def _labels(self, distances: np.ndarray, n_clusters: int | None) -> np.ndarray:
         if n_clusters is not None:
             exemplars = exemplars_of_number(distances, n_clusters, seed=self._seed)[1]
             labels = np.argmin(distances[:, exemplars], axis=1)
             labels[exemplars] = np.arange(len(exemplars))
             return labels
-        if self.penalty_rule == "training":
-            model = exemplar_model(np.asarray(distances), self.penalty_)
-            options: dict[str, Any] = {"method": "local", "seed": self._seed}
-            found = gm.solve(model, solver="exemplar", **options)
-            return np.unique(found.labels, return_inverse=True)[1]
-        return self.choose(distances).labels
+        return self._choose(distances).labels
 
     def choose(self, distances: np.ndarray) -> PathPoint:
-        """The clustering that the calibrated rule prefers, with its exemplars and penalty."""
-        return choose_point(clustering_path(distances, self.rate_, seed=self._seed), self.rate_)
+        """The clustering that the learner's rule prefers, with its exemplars and penalty."""
+        check_is_fitted(self, "weights_")
+        return self._choose(graph_distance(distances) if self.parts_["graph"] else distances)
+
+    def _choose(self, distances: np.ndarray) -> PathPoint:
+        rule = self.parts_["penalty_rule"]
+        if rule == "transfer":
+            path = clustering_path(distances, self.rate_, seed=self._seed)
+            return choose_point(path, self.rate_)
+        penalty = self.penalty_ if rule == "training" else penalty_of(self.fee_, len(distances))
+        model = exemplar_model(np.asarray(distances), penalty)
+        options: dict[str, Any] = {"method": "local", "seed": self._seed}
+        found = gm.solve(model, solver="exemplar", **options)
+        return path_point(distances, penalty, np.unique(found.labels))
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Mean clustering accuracy on new sets with automatic numbers of clusters."""
@@ -298,7 +372,11 @@ class ExemplarClusteringLearner(BaseEstimator):
         gm.check_number("n_inner", self.n_inner, low=1, integer=True)
         gm.check_choice("regularizer", self.regularizer, ("l1", "l2"))
         gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
-        gm.check_choice("penalty_rule", self.penalty_rule, ("transfer", "training"))
+        rules = ("auto", "transfer", "fee", "training")
+        gm.check_choice("penalty_rule", self.penalty_rule, rules)
+        gm.check_choice("weighting", self.weighting, ("auto", "max-margin", *WEIGHTINGS))
+        if self.graph not in (True, False, "auto"):
+            raise ValueError(f"graph: expected True, False or 'auto', got {self.graph!r}")
         if not isinstance(self.adapt, (bool, np.bool_)):
             raise ValueError(f"adapt: expected True or False, got {self.adapt!r}")
         if self.adapt and (

@@ -79,6 +79,15 @@ def rbf_distance(gamma: float) -> Distance:
     return distance
 
 
+def shifted_chi_squared(least: np.ndarray) -> Distance:
+    """`chi_squared` of rows minus `least` (D,); what is below counts as 0."""
+
+    def distance(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return chi_squared(np.maximum(X - least, 0.0), np.maximum(Y - least, 0.0))
+
+    return distance
+
+
 _NAMED: dict[str, Distance] = {
     "sqeuclidean": squared_euclidean,
     "l2": squared_euclidean,
@@ -88,14 +97,16 @@ _NAMED: dict[str, Distance] = {
     "cosine": cosine,
 }
 #: "l2" is the squared Euclidean distance, as in the paper's figures
-METRICS = tuple(_NAMED) + ("rbf",)
+METRICS = tuple(_NAMED) + ("shifted-chi2", "rbf")
 
 
 def named_distance(name: str, X: np.ndarray) -> Distance:
     """The distance of that name; for "rbf" gamma is 1 over the mean squared distance within `X`
-    (at most 500 rows).
+    (at most 500 rows); "shifted-chi2" counts from the least values in `X` where they are negative.
     """
     gm.check_choice("metric", name, METRICS)
+    if name == "shifted-chi2":
+        return shifted_chi_squared(np.minimum(X.min(axis=0), 0.0))
     if name != "rbf":
         return _NAMED[name]
     rows = X[np.linspace(0, len(X) - 1, min(len(X), 500)).astype(int)]

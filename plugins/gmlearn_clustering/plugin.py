@@ -38,11 +38,13 @@ def gmlearn_experiments() -> list[gm.Experiment]:
             "cluster-multiview",
             "Learn distances over several descriptors of real images and digits",
             _multiview,
-            data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels) and "
-            "texture/kth_tips_gray_128.npz (images, labels). Scene-15, UCI Multiple Features, "
+            data="Expected: multiview/{scene15,mfeat,msrcv1,orl}.npz (views and labels), "
+            "texture/kth_tips_gray_128.npz (images, labels) and structured/letters.npz (packed "
+            "pixels, labels). Scene-15, UCI Multiple Features, "
             "MSRC-v1 and ORL "
             "are published as multi-view collections, KTH-TIPS by the Royal Institute of "
-            "Technology, Stockholm.",
+            "Technology, Stockholm, the letters by the MIT Spoken Language Systems Group.",
+            options={"distances": ("all", "unsupervised", "supervised")},
         ),
     ]
 

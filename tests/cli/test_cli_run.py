@@ -227,3 +227,21 @@ def test_demo_without_its_plugin_says_so(capsys, monkeypatch, failures, word):
     assert main(["demo"]) == 1
     err = capsys.readouterr().err
     assert "gmlearn_clustering" in err and word in err and err.count("\n") == 1
+
+
+def test_experiments_have_options_of_their_own(capsys):
+    import gmlearn as gm
+    from gmlearn.cli.run import CommandError, own_options
+
+    seen = []
+    made = gm.Experiment(
+        "x", "", lambda run: seen.append(run.choices), options={"kind": ("a", "b")}
+    )
+    assert own_options(made, ["--kind", "b"]) == {"kind": "b"}
+    for words in (["--kind", "c"], ["--sort", "b"]):
+        with pytest.raises(CommandError, match="run x"):
+            own_options(made, words)
+    made.run(gm.Run())
+    assert seen == [{"kind": "a"}]
+    with pytest.raises(ValueError, match="kind"):
+        made.run(gm.Run(choices={"kind": "c"}))
