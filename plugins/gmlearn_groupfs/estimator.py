@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 import gmlearn as gm
 from gmlearn_groupfs.alternation import Alternation, Classifiers, alternate, make_assigner
@@ -18,6 +19,7 @@ from gmlearn_groupfs.links import propagate_links, with_evidence
 from gmlearn_groupfs.neighbours import NeighbourKernels, default_neighbours
 from gmlearn_groupfs.ordering import canonical_bank
 from gmlearn_groupfs.starts import StartPool, random_labels
+from gmlearn_groupfs.tables import is_table, view_columns
 
 INITS = ("pool", "spectral", "random")
 
@@ -53,13 +55,15 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     max_iter, patience : iterations at most; stop when the loss has not dropped for `patience` of
         them.
     metric, gamma, scale : how views become kernels, see `KernelBank.from_views`.
-    random_state : seed; the same seed gives the same answer for any order of the rows.
+    random_state : int, `numpy.random.RandomState` or None; the same seed gives the same answer for
+        any order of the rows.
 
     Attributes
     ----------
     labels_ : int (n,).   loss_ : the smallest loss met.   loss_history_ : loss by iteration, of the
         winning start.
     kernel_usage_ : (C, M), rows sum to 1: the share of each kernel in the cluster's classifier.
+    view_columns_ : list of index arrays, the columns of each view of a table; empty if X was none.
     kernel_names_ : names of the kernels.   n_iter_ : iterations of the winning start.   start_ :
         what it started from.
 
@@ -71,6 +75,8 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
     >>> model.kernel_usage_.shape
     (4, 2)
     """
+
+    view_columns_: list[np.ndarray]
 
     def __init__(
         self,
@@ -94,7 +100,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         metric: Any = "euclidean",
         gamma: Any = "median",
         scale: bool = True,
-        random_state: int | None = 0,
+        random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.size_bounds = size_bounds
@@ -118,20 +124,29 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self, kernels_or_views: Any, must_link: Any = None, cannot_link: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        views: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
     ) -> GroupFeatureClustering:
         """Cluster.
 
         Parameters
         ----------
-        kernels_or_views : a `KernelBank`; or M square symmetric matrices (M, n, n), taken as
-            kernels; or a list of M views (n, d_m), made into kernels by `metric`, `gamma` and
-            `scale`.
+        X : a table (n, d); or a list of M views (n, d_m); or M kernels (M, n, n); or a
+            `KernelBank`. Views become kernels by `metric`, `gamma` and `scale`.
+        y : ignored.
+        views : how the columns of a table fall into views: a list of widths (d_1, d_2, ...) that
+            add up to d, or of column selections (slices or index arrays). None: one view.
         must_link, cannot_link : (k, 2) pairs of rows that must, or must not, share a cluster.
         """
         self._check_parameters()
+        seed = self._seed()
         bank, order = canonical_bank(
-            kernels_or_views, self.metric, self.gamma, self.scale, self.random_state
+            self._given(X, views, reset=True), self.metric, self.gamma, self.scale, seed
         )
         n = order.size
         if n <= self.n_clusters:
@@ -150,43 +165,41 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         assign = make_assigner(sizes, *links)
         evidence = self._evidence(bank.kernels, *links)
         classifiers = self._classifiers(bank.kernels, evidence)
-        starts = self._starts(bank.kernels, sizes, assign, order, evidence)
+        starts = self._starts(bank.kernels, sizes, assign, order, evidence, seed)
         best, best_seed = None, 0
-        for seed, (name, labels) in enumerate(starts, start=self._seed()):
+        for number, (name, labels) in enumerate(starts, start=seed):
             found = alternate(
                 classifiers,
                 labels,
                 assign,
                 max_iter=self.max_iter,
                 patience=self.patience,
-                seed=seed,
+                seed=number,
                 loss=self.loss,
             )
             if best is None or found.loss < best.loss:
-                best, best_seed, self.start_ = found, seed, name
+                best, best_seed, self.start_ = found, number, name
         assert best is not None  # n_init >= 1
         self._keep(best, best_seed, classifiers, bank, order)
         return self
 
-    def predict(self, kernels_or_views: Any) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Clusters of new samples, (k,): argmax_c f_c(x), without size bounds.
 
-        Takes cross-kernels (M, k, n), new samples by the samples of `fit` in their order; or, if
-        `fit` was given views, new views.
+        Takes what `fit` took: a table, or views; for kernels, cross-kernels (M, k, n), new samples
+        by the samples of `fit` in their order.
         """
-        return self.decision_function(kernels_or_views).argmax(axis=1)
+        return self.decision_function(X).argmax(axis=1)
 
-    def decision_function(self, kernels_or_views: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores f_c(x) of new samples, (k, C)."""
         check_is_fitted(self)
-        cross = self.bank_.cross(kernels_or_views)
+        cross = self.bank_.cross(self._given(X, None, reset=False))
         return self.model_.decision(cross if self.bank_.views else cross[:, :, self.order_])
 
-    def fit_predict(
-        self, X: Any, y: Any = None, must_link: Any = None, cannot_link: Any = None
-    ) -> np.ndarray:
-        """`fit` and return the labels; y is ignored."""
-        return self.fit(X, must_link, cannot_link).labels_
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> np.ndarray:
+        """`fit` with its keyword arguments, and return the labels; y is ignored."""
+        return self.fit(X, y, **options).labels_
 
     def plot_kernel_usage(self, ax: Any = None, order: Any = None) -> Any:
         """A picture of `kernel_usage_`, clusters by kernels; `order` lists the clusters from top
@@ -219,11 +232,23 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             gm.check_number("n_neighbours", self.n_neighbours, low=1, integer=True)
 
     def _seed(self) -> int:
-        return (
-            0
-            if self.random_state is None
-            else int(gm.check_number("random_state", self.random_state, low=0, integer=True))
-        )
+        """The seed itself if one is given, else a draw from the `RandomState`."""
+        if isinstance(self.random_state, numbers.Integral):
+            return int(gm.check_number("random_state", self.random_state, low=0, integer=True))
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _given(self, X: Any, views: Any, *, reset: bool) -> Any:
+        """What the bank is made from: the views of a checked table, or X itself."""
+        if not is_table(X) or not (reset or self.view_columns_):
+            if views is not None:
+                raise ValueError("views: expected None unless X is a table (n, d)")
+            if reset:
+                self.view_columns_ = []
+            return X
+        table = validate_data(self, X, reset=reset, dtype=np.float64)
+        if reset:
+            self.view_columns_ = view_columns(views, table.shape[1])
+        return [table[:, columns] for columns in self.view_columns_]
 
     def _sizes(self, n: int) -> Any:
         if isinstance(self.size_bounds, str):
@@ -270,6 +295,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         assign: Any,
         order: np.ndarray,
         evidence: np.ndarray | None,
+        seed: int,
     ) -> list[tuple[str, np.ndarray]]:
         """Named starts in the canonical order, n_init of them."""
         n = kernels.shape[1]
@@ -277,7 +303,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             return [
                 ("labels", gm.check_index("init", self.init, self.n_clusters, shape=(n,))[order])
             ]
-        rng = np.random.default_rng(self._seed())
+        rng = np.random.default_rng(seed)
         if self.init == "random":
             return [("random", random_labels(n, self.n_clusters, rng)) for _ in range(self.n_init)]
         n_neighbours = self._neighbours(n)

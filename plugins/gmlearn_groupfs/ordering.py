@@ -12,7 +12,7 @@ from gmlearn_groupfs.kernels import KernelBank
 
 
 def canonical_bank(
-    given: Any, metric: Any, gamma: Any, scale: bool, random_state: int | None
+    given: Any, metric: Any, gamma: Any, scale: bool, seed: int
 ) -> tuple[KernelBank, np.ndarray]:
     """The bank in canonical order, and that order (n,): row k of the bank is sample order[k].
 
@@ -22,7 +22,7 @@ def canonical_bank(
     interchangeable and keep no order. O(M n^2 log n).
     """
     if isinstance(given, KernelBank):
-        order = _shuffled(_order_of_rows(np.sort(given.kernels, axis=2)), random_state)
+        order = _shuffled(_order_of_rows(np.sort(given.kernels, axis=2)), seed)
         rows = order[:, None], order[None, :]
         views = tuple(view[order] for view in given.views)
         return KernelBank(
@@ -38,25 +38,23 @@ def canonical_bank(
         a.ndim == 2 and a.shape[0] == a.shape[1] and np.allclose(a, a.T, rtol=1e-6, atol=1e-8)
         for a in arrays
     ):
-        return canonical_bank(KernelBank.from_kernels(arrays), metric, gamma, scale, random_state)
+        return canonical_bank(KernelBank.from_kernels(arrays), metric, gamma, scale, seed)
     if len({a.shape[:1] for a in arrays}) != 1 or any(a.ndim != 2 for a in arrays):
         # raises, naming the array that does not fit
         KernelBank.from_views(arrays, metric, gamma, scale)
-    order = _shuffled(_order_of_rows([np.asarray(a, dtype=float) for a in arrays]), random_state)
+    order = _shuffled(_order_of_rows([np.asarray(a, dtype=float) for a in arrays]), seed)
     return KernelBank.from_views([a[order] for a in arrays], metric, gamma, scale), order
 
 
 def _as_arrays(given: Any) -> list[np.ndarray]:
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        return [given]
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
         raise ValueError(
-            f"kernels_or_views: expected a KernelBank, kernels (M, n, n) or a list of views, got "
+            f"X: expected a table (n, d), a list of views, kernels (M, n, n) or a KernelBank, got "
             f"{given!r}"
         )
     arrays = [np.asarray(a) for a in given]
     if not arrays:
-        raise ValueError("kernels_or_views: expected at least one kernel or view, got none")
+        raise ValueError("X: expected at least one kernel or view, got none")
     return arrays
 
 
@@ -66,9 +64,5 @@ def _order_of_rows(blocks: Any) -> np.ndarray:
     return np.lexsort(table.T[::-1])
 
 
-def _shuffled(order: np.ndarray, random_state: int | None) -> np.ndarray:
-    return order[
-        np.random.default_rng([0 if random_state is None else random_state, 7]).permutation(
-            order.size
-        )
-    ]
+def _shuffled(order: np.ndarray, seed: int) -> np.ndarray:
+    return order[np.random.default_rng([seed, 7]).permutation(order.size)]

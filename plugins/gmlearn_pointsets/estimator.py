@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +16,7 @@ from .sets import PointSets, check_point_sets
 from .state import MatchState, Motions, checked_motions
 
 
-class PointSetClustering(ClusterMixin, BaseEstimator):
+class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
     r"""Cluster images made of points, whatever their order, position and rotation.
 
     .. math:: \min_{M, Y} \sum_{ia} M_{ia} D(X_i, Y_a), \qquad \sum_a M_{ia} = 1
@@ -142,6 +142,12 @@ class PointSetClustering(ClusterMixin, BaseEstimator):
         assert best is not None  # n_init is at least 1
         self._store(images, best, unit, schedule)
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # an image is itself a table of points
+        tags.input_tags.three_d_array = True
+        return tags
 
     def _check_images(self, X) -> PointSets:
         images = check_point_sets("X", X)

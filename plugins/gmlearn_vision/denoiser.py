@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
+from gmlearn_vision.estimators import ImageEstimator
 from gmlearn_vision.grids import edge_lengths, grid_crf
 from gmlearn_vision.posterior import posterior_mean
 from gmlearn_vision.shapes import DifferenceShape
@@ -18,7 +18,7 @@ from gmlearn_vision.shapes import DifferenceShape
 POTENTIAL = "V"
 
 
-class Denoiser(BaseEstimator):
+class Denoiser(ImageEstimator):
     r"""Denoising by the energy :math:`\sum_p u(x_p, z_p) + \sum_{pq} V(|x_p - x_q|)`, with V learnt
     from pairs of images.
 
@@ -43,7 +43,7 @@ class Denoiser(BaseEstimator):
     regularization : mu of mu/2 |V|^2, against the loss for each pixel.
     max_iter : passes over the images in training.
     solver, solver_iter : MAP solver and its rounds.
-    n_jobs, random_state : threads over images; seed of the training.
+    n_jobs : threads over images.   random_state : of the training: int, `RandomState` or None.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Denoiser(BaseEstimator):
         solver: str = "trws",
         solver_iter: int = 50,
         n_jobs: int = 1,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.levels = levels
         self.data = data
@@ -96,21 +96,23 @@ class Denoiser(BaseEstimator):
     # ------------------------------------------------------------------ training
 
     def fit(
-        self, noisy: Any, clean: Any, masks: Any = None, callbacks: Sequence[Any] = ()
+        self, X: Any, y: Any = None, *, masks: Any = None, callbacks: Sequence[Any] = ()
     ) -> Denoiser:
         """Learn V.
 
         Parameters
         ----------
-        noisy, clean : (H, W), or lists of images of any sizes.
-        masks : bool like noisy, True where a pixel was observed; None: wherever it is not NaN.
+        X, y : noisy and clean images, (H, W), or lists of images of any sizes.
+        masks : bool like X, True where a pixel was observed; None: wherever it is not NaN.
         callbacks : for `gmlearn.train`, called with (passes, weights, history).
         """
-        noisy, clean = _images("noisy", noisy, allow_nan=True), _images("clean", clean)
+        if y is None:
+            raise ValueError("y: expected the clean images, got None; Denoiser requires y")
+        noisy, clean = _images("X", X, allow_nan=True), _images("y", y)
         masks = self._masks(noisy, masks)
         if [z.shape for z in noisy] != [x.shape for x in clean]:
             raise ValueError(
-                f"clean: expected images of the shapes {[z.shape for z in noisy]}, got "
+                f"y: expected images of the shapes {[z.shape for z in noisy]}, got "
                 f"{[x.shape for x in clean]}"
             )
         self._check_parameters()
@@ -138,7 +140,7 @@ class Denoiser(BaseEstimator):
             regularizer=gm.L2(self.regularization),
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
-            seed=self.random_state,
+            seed=self._seed(),
             callbacks=callbacks,
         )
 
@@ -214,16 +216,16 @@ class Denoiser(BaseEstimator):
 
     # ------------------------------------------------------------------ use
 
-    def predict(self, noisy: Any, mask: Any = None) -> np.ndarray | list[np.ndarray]:
+    def predict(self, X: Any, mask: Any = None) -> np.ndarray | list[np.ndarray]:
         """Denoised images, of the shapes of the noisy ones."""
         check_is_fitted(self, "potential_")
-        images = _images("noisy", noisy, allow_nan=True)
+        images = _images("X", X, allow_nan=True)
         masks = self._masks(images, mask)
         found = [
             self._mean(z, m) if self.output == "mean" else self._map(z, m)
             for z, m in zip(images, masks)
         ]
-        return found[0] if np.ndim(noisy[0]) == 1 else found
+        return found[0] if np.ndim(X[0]) == 1 else found
 
     def _map(self, noisy: np.ndarray, mask: np.ndarray) -> np.ndarray:
         result = gm.solve(

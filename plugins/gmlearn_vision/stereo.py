@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_vision.consistency import check_and_fill
+from gmlearn_vision.estimators import ImageEstimator
 from gmlearn_vision.grids import contrast_bins, edge_gradients, edge_lengths, grid_crf
 from gmlearn_vision.matching_costs import absolute_differences, birchfield_tomasi
 
@@ -49,7 +49,7 @@ class ToleranceLoss(gm.Loss):
         return -float(self.unary(crf, truth, observed)[crf.offsets[:-1] + x].sum())
 
 
-class StereoMatcher(BaseEstimator):
+class StereoMatcher(ImageEstimator):
     r"""Disparities by the energy :math:`\sum_p a\,C_p(x_p) + \sum_{pq} f(|\nabla I|)\,[x_p \ne
     x_q]`, with a and f learnt.
 
@@ -71,7 +71,7 @@ class StereoMatcher(BaseEstimator):
         the first pass.
     max_iter, completion_every : passes; how many between two completions.
     solver, solver_iter : MAP solver and its rounds.
-    n_jobs, random_state : threads over pairs; seed of the training.
+    n_jobs : threads over pairs.   random_state : of the training: int, `RandomState` or None.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class StereoMatcher(BaseEstimator):
         solver: str = "trws",
         solver_iter: int = 30,
         n_jobs: int = 1,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.disparities = disparities
         self.cost = cost
@@ -115,26 +115,27 @@ class StereoMatcher(BaseEstimator):
 
     # ------------------------------------------------------------------ training
 
-    def fit(self, pairs: Any, disparities: Any, callbacks: Sequence[Any] = ()) -> StereoMatcher:
+    def fit(self, X: Any, y: Any = None, *, callbacks: Sequence[Any] = ()) -> StereoMatcher:
         """Learn the data weight and f.
 
         Parameters
         ----------
-        pairs : list of (left, right), images (H, W) or (H, W, C).
-        disparities : list of float (H, W), true disparities of the left pixels in pixels, NaN where
-            unknown.
+        X : list of (left, right), images (H, W) or (H, W, C).
+        y : list of float (H, W), true disparities of the left pixels in pixels, NaN where unknown.
         callbacks : for `gmlearn.train`, called with (passes, weights, history).
         """
         self._check_parameters()
-        pairs, truths = list(pairs), list(disparities)
+        if y is None:
+            raise ValueError("y: expected the true disparities, got None; StereoMatcher requires y")
+        pairs, truths = list(X), list(y)
         if not pairs or len(pairs) != len(truths):
             raise ValueError(
-                f"disparities: expected one map for each of the {len(pairs)} pairs (at least "
+                f"y: expected one map for each of the {len(pairs)} pairs (at least "
                 f"one), got {len(truths)}"
             )
         n_known = sum(int(np.isfinite(t).sum()) for t in truths)
         if n_known == 0:
-            raise ValueError("disparities: no pixel is known (all NaN)")
+            raise ValueError("y: no pixel is known (all NaN)")
         samples = [
             self._sample(i, pair, truth, n_known)
             for i, (pair, truth) in enumerate(zip(pairs, truths))
@@ -147,7 +148,7 @@ class StereoMatcher(BaseEstimator):
             max_iter=self.max_iter,
             completion_every=self.completion_every,
             n_jobs=self.n_jobs,
-            seed=self.random_state,
+            seed=self._seed(),
             callbacks=callbacks,
             step=self.step,
         )
@@ -182,9 +183,7 @@ class StereoMatcher(BaseEstimator):
 
     def _sample(self, i: int, pair: Any, truth: Any, n_known: int) -> gm.Sample:
         left, right = pair
-        truth = gm.check_array(
-            f"disparities[{i}]", truth, shape=np.shape(left)[:2], allow_nan=True
-        ).ravel()
+        truth = gm.check_array(f"y[{i}]", truth, shape=np.shape(left)[:2], allow_nan=True).ravel()
         loss = ToleranceLoss(truth, self.tolerance)
         forbidden = np.where(loss.wrong(self.disparities), np.inf, 0.0)
 

@@ -68,9 +68,11 @@ def test_shuffling_rows_changes_nothing_but_the_order(made, bank, changes, kind)
     shuffled = (
         [v[order] for v in given] if kind == "views" else [k[np.ix_(order, order)] for k in given]
     )
-    plain = GroupFeatureClustering(**options(**changes)).fit(given, must, cannot)
+    plain = GroupFeatureClustering(**options(**changes)).fit(
+        given, must_link=must, cannot_link=cannot
+    )
     other = GroupFeatureClustering(**options(**changes)).fit(
-        shuffled, rank[must[::-1]], rank[cannot][:, ::-1]
+        shuffled, must_link=rank[must[::-1]], cannot_link=rank[cannot][:, ::-1]
     )
     np.testing.assert_array_equal(plain.labels_[order], other.labels_)
     assert plain.loss_history_ == other.loss_history_
@@ -100,7 +102,9 @@ def test_links_are_kept(made):
     must, cannot = random_links(made.labels, 6, rng)
     for reach in (0.0, 0.9):
         labels = (
-            GroupFeatureClustering(**options(link_reach=reach)).fit(noisy, must, cannot).labels_
+            GroupFeatureClustering(**options(link_reach=reach))
+            .fit(noisy, must_link=must, cannot_link=cannot)
+            .labels_
         )
         assert np.all(labels[must[:, 0]] == labels[must[:, 1]]) and np.all(
             labels[cannot[:, 0]] != labels[cannot[:, 1]]
@@ -123,7 +127,7 @@ def test_links_tell_points_that_they_do_not_touch():
             GroupFeatureClustering(
                 2, (30, 50), 1, link_reach=reach, n_neighbours=12, random_state=seed
             )
-            .fit([view], must, cannot)
+            .fit([view], must_link=must, cannot_link=cannot)
             .labels_
             for seed in range(3)
         ]
@@ -167,6 +171,36 @@ def test_scikit_learn_conventions(bank):
     np.testing.assert_array_equal(model.fit_predict(bank), clone(model).fit(bank).labels_)
 
 
+def test_the_views_of_a_table(made):
+    """Widths, slices and index arrays name the same columns as a list of views."""
+    table = np.hstack(made.views)
+    width = made.views[0].shape[1]
+    expected = GroupFeatureClustering(**options()).fit(made.views)
+    for views in (
+        [width, width],
+        [slice(0, width), slice(width, None)],
+        [np.arange(width), np.arange(width, 2 * width)],
+    ):
+        model = GroupFeatureClustering(**options()).fit(table, np.zeros(len(table)), views=views)
+        np.testing.assert_array_equal(model.labels_, expected.labels_)
+        np.testing.assert_array_equal(model.predict(table), expected.predict(made.views))
+    model = GroupFeatureClustering(**options())
+    with pytest.raises(ValueError, match="views: expected widths that add up to the 20 columns"):
+        model.fit(table, views=[width, 1])
+    with pytest.raises(ValueError, match="views: expected None unless X is a table"):
+        model.fit(made.views, views=[width, width])
+
+
+def test_random_state_may_be_anything_scikit_learn_takes(bank):
+    given = [np.random.RandomState(5) for _ in range(2)]
+    found = [
+        GroupFeatureClustering(**options(init="random", random_state=state, max_iter=2)).fit(bank)
+        for state in (*given, None, None)
+    ]
+    assert found[0].loss_history_ == found[1].loss_history_
+    assert found[2].loss_history_ != found[3].loss_history_
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -194,7 +228,7 @@ def test_bad_data_is_named(made, bank):
     model = GroupFeatureClustering(**options())
     with pytest.raises(ValueError, match=r"views\[1\]: expected 90 rows"):
         model.fit([made.views[0], made.views[1][:5]])
-    with pytest.raises(ValueError, match="kernels_or_views: expected a KernelBank"):
+    with pytest.raises(ValueError, match="X: expected a table"):
         model.fit(3)
     with pytest.raises(ValueError, match=r"must_link: expected indices in 0\.\.89, got 90"):
         model.fit(bank, must_link=[(0, 90)])

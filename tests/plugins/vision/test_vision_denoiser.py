@@ -87,8 +87,8 @@ def test_masked_training_ignores_what_was_not_observed():
     noisy, clean = images(np.random.default_rng(2), 2, side=12)
     mask = [np.random.default_rng(3).random(c.shape) < 0.8 for c in clean]
     spoilt = [np.where(m, z, 1e3) for z, m in zip(noisy, mask)]
-    one = Denoiser(np.arange(4), max_iter=5).fit(noisy, clean, mask)
-    other = Denoiser(np.arange(4), max_iter=5).fit(spoilt, clean, mask)
+    one = Denoiser(np.arange(4), max_iter=5).fit(noisy, clean, masks=mask)
+    other = Denoiser(np.arange(4), max_iter=5).fit(spoilt, clean, masks=mask)
     assert np.array_equal(one.potential_, other.potential_)
 
 
@@ -165,9 +165,9 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_bad_images_are_named():
     image = np.array([[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(ValueError, match="clean: expected images of the shapes"):
+    with pytest.raises(ValueError, match="y: expected images of the shapes"):
         Denoiser(2).fit(image, np.zeros((3, 2)))
-    with pytest.raises(ValueError, match=r"clean\[0\]: contains NaN"):
+    with pytest.raises(ValueError, match=r"y\[0\]: contains NaN"):
         Denoiser(2).fit(image, image * np.nan)
     with pytest.raises(ValueError, match="levels: the clean images have the single value"):
         Denoiser(2).fit(image, np.zeros((2, 2)))

@@ -199,9 +199,9 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_bad_pairs_are_named():
     image = np.zeros((4, 5))
-    with pytest.raises(ValueError, match="disparities: expected one map for each of the 1 pairs"):
+    with pytest.raises(ValueError, match="y: expected one map for each of the 1 pairs"):
         StereoMatcher(3).fit([(image, image)], [])
-    with pytest.raises(ValueError, match=r"disparities\[0\]: expected shape \(4, 5\)"):
+    with pytest.raises(ValueError, match=r"y\[0\]: expected shape \(4, 5\)"):
         StereoMatcher(3).fit([(image, image)], [np.zeros((2, 2))])
     with pytest.raises(ValueError, match="no pixel is known"):
         StereoMatcher(3).fit([(image, image)], [image * np.nan])
