@@ -116,7 +116,7 @@ def script_plugins() -> list[tuple[bytes, str]]:
 
     installed = {"core", *(point.name for point in metadata.entry_points(group="gmlearn"))}
     found = []
-    for entry in registry.entries():
+    for entry in registry.loaded():
         if entry.owner in installed or entry.kind in ("experiment", "format"):
             continue
         try:
@@ -134,7 +134,7 @@ def script_plugins() -> list[tuple[bytes, str]]:
 
 def learn_plugins(plugins: list[tuple[bytes, str]]) -> None:
     """Register here what the calling session has registered."""
-    known = {id(e.obj) for e in registry.entries()} if plugins else set()
+    known = {id(e.obj) for e in registry.loaded()} if plugins else set()
     for content, owner in plugins:
         obj = loads(content)
         if id(obj) not in known:

@@ -14,18 +14,23 @@ from gmlearn.registry.manager import (
     register,
     registry,
 )
+from gmlearn.registry.manifest import Manifest, described, package_of, read_manifest
 
 __all__ = [
     "KINDS",
     "Entry",
     "Kind",
+    "Manifest",
     "PluginError",
     "PluginWarning",
     "Registry",
     "UnknownNameError",
+    "described",
     "expected_things",
     "hookimpl",
+    "package_of",
     "plugins",
+    "read_manifest",
     "register",
     "registry",
 ]

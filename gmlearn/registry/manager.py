@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pluggy
 
 from gmlearn.registry import hookspecs
+from gmlearn.registry.manifest import Manifest, read_manifest
 
 
 class Kind(NamedTuple):
@@ -70,8 +71,9 @@ class Entry:
 class Registry:
     """Everything that plugins have registered, by kind and name.
 
-    Plugins named in the entry-point group ``gmlearn`` are loaded on first use, each on its own: one
-    that fails is reported by name (``PluginWarning``, and ``failures``) and the others work.
+    Plugins named in the entry-point group ``gmlearn`` are found on first use and imported when one
+    of their names is asked for (see ``manifest``), each on its own: one that fails is reported by
+    name (``PluginWarning``, and ``failures``) and the others work.
     """
 
     def __init__(self, entry_points: bool = True):
@@ -79,12 +81,17 @@ class Registry:
         self._manager.add_hookspecs(hookspecs)
         self._entries: dict[tuple[str, str], Entry] = {}
         self._pending_entry_points = entry_points
+        #: plugins that were found and not imported yet
+        self._waiting: dict[str, tuple[Manifest, Callable[[], Any]]] = {}
+        #: the order in which owners are asked, whenever they were imported
+        self._rank: dict[str, int] = {}
         self._lock = threading.RLock()
         self.failures: dict[str, str] = {}
 
     # ------------------------------------------------------------------ loading
 
-    def _ensure_loaded(self) -> None:
+    def _discover(self) -> None:
+        """Load the built-in parts, and the plugins that do not say what they register."""
         with self._lock:
             if not self._pending_entry_points:
                 return
@@ -96,10 +103,26 @@ class Registry:
             # A source checkout that was never installed still has its own parts.
             from gmlearn import builtin
 
+            self._rank["core"] = 0
             self._load("core", lambda: builtin)
             for point in sorted(points, key=lambda p: (p.name, p.value)):
-                if point.value != builtin.__name__ and point.name not in blocked:
+                if point.value == builtin.__name__ or point.name in blocked:
+                    continue
+                self._rank.setdefault(point.name, len(self._rank))
+                manifest = read_manifest(point.value)
+                if manifest is None or point.name in self._waiting:
                     self._load(point.name, point.load)
+                else:
+                    self._waiting[point.name] = manifest, point.load
+
+    def _load_those(self, wanted: Callable[[Manifest], bool]) -> None:
+        """Import the plugins whose manifest says that they are wanted."""
+        self._discover()
+        with self._lock:
+            for name, (manifest, load) in list(self._waiting.items()):
+                if wanted(manifest):
+                    del self._waiting[name]
+                    self._load(name, load)
 
     def _load(self, name: str, loader: Callable[[], Any]) -> None:
         try:
@@ -171,7 +194,7 @@ class Registry:
 
     def add(self, obj: Any, owner: str = "script") -> Entry:
         """Register one thing whose class says what it is by ``registry_kind``."""
-        self._ensure_loaded()
+        self._discover()
         kind = getattr(obj, "registry_kind", None)
         if kind not in KINDS:
             raise PluginError(
@@ -179,6 +202,7 @@ class Registry:
                 f"{expected_things()}"
             )
         entry = Entry(kind, checked_name(kind, obj, owner), obj, owner)
+        self._load_those(lambda manifest: (kind, entry.name) in manifest.names)
         with self._lock:
             previous = self._entries.get((kind, entry.name))
             # a script may be run again in one session
@@ -190,22 +214,32 @@ class Registry:
     # ------------------------------------------------------------------ look-up
 
     def entries(self, kind: str | None = None) -> list[Entry]:
-        """All registered things (of one kind), built-ins first, otherwise in order of
-        registration.
+        """All registered things (of one kind), whatever has to be imported for it; built-ins first,
+        then the plugins by name, then what scripts have registered.
         """
-        self._ensure_loaded()
-        return [e for e in self._entries.values() if kind in (None, e.kind)]
+        self._load_those(lambda manifest: kind is None or any(k == kind for k, _ in manifest.names))
+        return self.loaded(kind)
+
+    def loaded(self, kind: str | None = None) -> list[Entry]:
+        """The registered things that have been imported by now."""
+        found = [e for e in self._entries.values() if kind in (None, e.kind)]
+        return sorted(found, key=lambda e: self._rank.get(e.owner, len(self._rank)))
 
     def objects(self, kind: str) -> list[Any]:
-        return [e.obj for e in self.entries(kind)]
+        """The things of a kind that may matter to a model: those of plugins that serve only
+        potentials of their own are left out as long as nobody has imported these.
+        """
+        self._load_those(lambda manifest: manifest.needed(kind))
+        return [e.obj for e in self.loaded(kind)]
 
     def get(self, kind: str, name: str) -> Any:
         """The object registered as `name`; an unknown name lists the near ones."""
-        self._ensure_loaded()
+        self._load_those(lambda manifest: (kind, name) in manifest.names)
         entry = self._entries.get((kind, name))
         if entry is not None:
             return entry.obj
-        names = sorted(e.name for e in self.entries(kind))
+        waiting = [n for m, _ in self._waiting.values() for k, n in m.names if k == kind]
+        names = sorted([*waiting, *(e.name for e in self.loaded(kind))])
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = (
             f"did you mean {', '.join(map(repr, near))}?"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
+import sys
 import types
 from importlib import metadata
 
@@ -12,7 +14,7 @@ import pytest
 from core_cases import Weird
 
 import gmlearn as gm
-from gmlearn.registry import KINDS, Registry, hookspecs, registry
+from gmlearn.registry import KINDS, Registry, hookspecs, read_manifest, registry
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -348,3 +350,97 @@ def test_a_hook_that_returns_no_list_is_named(monkeypatch):
     with pytest.warns(gm.PluginWarning):
         found.entries()
     assert "gmlearn_potentials" in found.failures["empty"]
+
+
+# ------------------------------------------------------------------ manifests
+
+
+def with_manifest(tmp_path, monkeypatch, content, package="gmlearn_far_away"):
+    """A package on the path whose plugin module counts how often it is imported."""
+    home = tmp_path / package
+    home.mkdir()
+    (home / "__init__.py").write_text("")
+    (home / "gmlearn.json").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = []
+
+    def load():
+        imported.append(package)
+        return plugin(package, gmlearn_potentials=[Lonely], gmlearn_solvers=[_solver("far")])
+
+    point = FakePoint("far", load)
+    point.value = f"{package}.plugin"
+    return with_points(monkeypatch, point), imported
+
+
+def _solver(called):
+    class Far(gm.MapSolver):
+        name = called
+
+        def run(self, problem):
+            """Never reached."""
+
+    return Far()
+
+
+MANIFEST = '{"registers": {"potential": ["lonely"], "solver": ["far"]}, "serves": "own potentials"}'
+
+
+def test_a_plugin_with_a_manifest_is_imported_when_its_name_is_asked_for(tmp_path, monkeypatch):
+    found, imported = with_manifest(tmp_path, monkeypatch, MANIFEST)
+    assert found.get("potential", "potts") is gm.Potts
+    assert all(s.name != "far" for s in found.objects("solver"))
+    with pytest.raises(gm.UnknownNameError, match="did you mean 'lonely'"):
+        found.get("potential", "lonley")
+    assert not imported
+    assert found.get("potential", "lonely") is Lonely
+    assert any(s.name == "far" for s in found.objects("solver"))
+    assert imported == ["gmlearn_far_away"]
+
+
+def test_an_imported_package_is_asked_about_models(tmp_path, monkeypatch):
+    found, imported = with_manifest(tmp_path, monkeypatch, MANIFEST)
+    monkeypatch.setitem(sys.modules, "gmlearn_far_away", types.ModuleType("gmlearn_far_away"))
+    assert any(s.name == "far" for s in found.objects("solver"))
+    assert imported
+
+
+@pytest.mark.parametrize("content", [MANIFEST.replace("own potentials", "any model"), "{", "[]"])
+def test_who_serves_any_model_or_says_nothing_useful_is_asked(tmp_path, monkeypatch, content):
+    found, _ = with_manifest(tmp_path, monkeypatch, content)
+    assert any(s.name == "far" for s in found.objects("solver"))
+
+
+def test_listing_everything_imports_what_waits(tmp_path, monkeypatch):
+    found, _ = with_manifest(tmp_path, monkeypatch, MANIFEST)
+    assert {e.owner for e in found.entries()} == {"core", "far"}
+
+
+def test_a_script_cannot_take_the_name_of_a_plugin_that_waits(tmp_path, monkeypatch):
+    found, _ = with_manifest(tmp_path, monkeypatch, MANIFEST)
+    with pytest.raises(gm.PluginError, match="by 'far' and by 'script'"):
+        found.add(Other)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("plugins/*/gmlearn.json")), ids=lambda p: p.parent.name
+)
+def test_a_shipped_manifest_says_what_the_plugin_registers(path):
+    owner = path.parent.name.removeprefix("gmlearn_")
+    said = read_manifest(path.parent.name)
+    assert said is not None
+    assert said.names == {(e.kind, e.name) for e in registry.entries() if e.owner == owner}
+    assert said.as_text() == path.read_text()
+
+
+def test_a_plain_call_imports_no_plugin():
+    code = (
+        "import sys, numpy as np, gmlearn as gm\n"
+        "crf = gm.CRF(4, 2)\n"
+        "crf.add_unary(np.zeros((4, 2)))\n"
+        "crf.add(gm.Potts([[0, 1], [1, 2], [2, 3], [3, 0]]))\n"
+        "gm.solve(crf)\n"
+        "sys.exit(', '.join(n for n in sys.modules if n.startswith('gmlearn_')) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
