@@ -62,6 +62,10 @@ class TrainedModel:
 
     def predict(self, crf: CRF, **options: Any) -> Result:
         """MAP inference with the learnt weights; options as in `gmlearn.solve`."""
+        if not isinstance(crf, CRF):
+            several = hasattr(crf, "__len__")
+            hint = "predict_many takes several" if several else "a sample's model is sample.crf"
+            raise TypeError(f"predict: expected one gmlearn.CRF, got {type(crf).__name__}; {hint}")
         needed = crf.layout.shapes
         return solve(
             crf, {name: self.weights[name] for name in needed if name in self.weights}, **options

@@ -211,6 +211,8 @@ def build_objective(
     samples: Sequence[Sample], options: TrainingOptions, executor: Executor | None = None
 ) -> Objective:
     """The checked objective of a training problem; every error names the sample."""
+    if isinstance(samples, Sample):
+        raise TypeError("samples: expected a list of gmlearn.Sample, got one; write [sample]")
     samples = samples if isinstance(samples, LazySamples) else list(samples)
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")

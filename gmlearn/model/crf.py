@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -121,7 +123,9 @@ class CRF:
         Returns the block as the model holds it, which is what `remove` takes.
         """
         if isinstance(block, str):
-            block = registry.get("potential", block)(**parameters)
+            kind = registry.get("potential", block)
+            check_parameters(f"crf.add({block!r})", kind, parameters)
+            block = kind(**parameters)
         elif parameters:
             raise ValueError(
                 f"crf.add: parameters {sorted(parameters)} go with the name of a potential, not "
@@ -304,6 +308,33 @@ class CRF:
             f"<b>CRF</b>: {self.n_vars} variables, up to {int(self.n_states.max(initial=0))} states"
             f"<table><tr><th>potential</th><th>cliques</th><th>arity</th><th>weights</th></tr>{rows}</table>"
         )
+
+
+def check_parameters(call: str, kind: type, given: dict[str, Any]) -> None:
+    """TypeError if `kind` does not take the keywords, with what it takes and who takes the
+    others.
+    """
+    accepted = inspect.signature(kind).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
+        return
+    unknown = [name for name in given if name not in accepted]
+    missing = [name for name, p in accepted.items() if p.default is p.empty and name not in given]
+    if not unknown and not missing:
+        return
+    problem = f"unknown parameter {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
+    hint = ""
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], [n for n in accepted if n not in given], n=1)
+        others = [
+            repr(e.name)
+            for e in registry.loaded("potential")
+            if unknown[0] in inspect.signature(e.obj).parameters
+        ]
+        if near:
+            hint = f"; did you mean {near[0]!r}?"
+        elif others:
+            hint = f"; {unknown[0]!r} belongs to {', '.join(others[:4])}"
+    raise TypeError(f"{call}: {problem}; it takes {', '.join(accepted)}{hint}")
 
 
 def _ranges(lengths: np.ndarray) -> np.ndarray:

@@ -1,19 +1,21 @@
 """High-order potentials for gmlearn, each with an exact batched slave solver that needs no table.
 
-================  ==============================================================
-===================== ``pn_potts``      beta_l if a clique takes one label l, else beta_max
-O(k L) ``robust_pn``     the same, linear in the number of deviating variables           O(k L), and
-a selection ``pattern``       listed labellings have their own cost, all others psi_max       O(k (P
-+ L)) ``cardinality``   any function of how many members take a label                   O(k (L + log
-k)) ``exactly_one``   one member, no more and no less, takes a label                  O(k L)
-``at_most_k``     at most a given number of members take a label                  O(k (L + log k))
-``implication``   if one variable takes i, another must take j                    O(L)
-``label_cost``    a label used anywhere in a clique costs once                    O(k 2^L), L <= 12
-================  ==============================================================
-=====================
+===============  ==============================================  =======================
+potential        energy of a clique of k variables with L labels time of its slave
+===============  ==============================================  =======================
+``pn_potts``     beta_l if all take one label l, else beta_max   O(k L)
+``robust_pn``    linear in the number of deviating variables     O(k L), and a selection
+``pattern``      listed labellings have a cost, others psi_max   O(k (P + L))
+``cardinality``  any function of how many members take a label   O(k (L + log k))
+``exactly_one``  one member takes a label                        O(k L)
+``exactly_k``    a given number of members take a label          O(k (L + log k))
+``at_most_k``    at most that number of members take a label     O(k (L + log k))
+``implication``  if one variable takes i, another must take j    O(L)
+``label_cost``   a label used anywhere in a clique costs once    O(k 2^L), L <= 12
+===============  ==============================================  =======================
 """
 
-from gmlearn_highorder.cardinality import AtMost, Cardinality, CardinalitySlave, ExactlyOne
+from gmlearn_highorder.cardinality import AtMost, Cardinality, CardinalitySlave, Exactly, ExactlyOne
 from gmlearn_highorder.implication import Implication, ImplicationSlave
 from gmlearn_highorder.label_cost import LabelCost, LabelCostSlave
 from gmlearn_highorder.pattern import Pattern, PatternSlave
@@ -24,6 +26,7 @@ __all__ = [
     "AtMost",
     "Cardinality",
     "CardinalitySlave",
+    "Exactly",
     "ExactlyOne",
     "Implication",
     "ImplicationSlave",

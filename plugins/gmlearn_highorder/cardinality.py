@@ -169,14 +169,33 @@ class AtMost(Cardinality):
         return {"cliques": self.cliques, "number": self.number, "label": self.label}
 
 
-class ExactlyOne(Cardinality):
+class Exactly(Cardinality):
+    """Hard constraint: exactly `number` (a number or (M,)) members of a clique take `label`."""
+
+    name = "exactly_k"
+
+    def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
+        cliques = list(cliques)
+        number = whole_for_each_clique(f"{type(self).__name__}.number", number, len(cliques))
+        sizes = np.array([np.size(clique) for clique in cliques], dtype=int)
+        short = np.flatnonzero((number > sizes) & (sizes > 0))
+        if len(short):
+            m = short[0]
+            raise ValueError(
+                f"{type(self).__name__}.number: clique {m} has {sizes[m]} members, "
+                f"{number[m]} were asked for"
+            )
+        costs = np.where(_counts(cliques) == number[:, None], 0.0, np.inf)
+        super().__init__(cliques, costs, label=label)
+
+
+class ExactlyOne(Exactly):
     """Hard constraint: exactly one member of a clique takes `label`."""
 
     name = "exactly_one"
 
     def __init__(self, cliques: Any, label: Any = 1):
-        cliques = list(cliques)
-        super().__init__(cliques, np.where(_counts(cliques) == 1, 0.0, np.inf), label=label)
+        super().__init__(cliques, 1, label)
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "label": self.label}
@@ -266,6 +285,7 @@ class CardinalitySlave(gm.SlaveSolver):
             (Cardinality(cliques, forbidden, label=[1, 0]).bind(states), {}),
             (Cardinality(cliques, weight="f").bind(np.full(4, 2)), {"f": rng.normal(size=4)}),
             (ExactlyOne(cliques).bind(states), {}),
+            (Exactly(cliques, [2, 1]).bind(states), {}),
             (AtMost(cliques, [1, 2]).bind(np.full(4, 2)), {}),
         ]
 

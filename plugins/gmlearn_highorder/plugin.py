@@ -16,6 +16,7 @@ def gmlearn_potentials():
         h.RobustPn,
         h.Pattern,
         h.Cardinality,
+        h.Exactly,
         h.ExactlyOne,
         h.AtMost,
         h.Implication,

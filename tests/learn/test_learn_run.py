@@ -157,3 +157,16 @@ def test_learning_pays_on_held_out_data():
     )
     learnt = np.mean([np.mean(model.predict(s.crf).labels != s.labels) for s in held_out])
     assert learnt < 0.9 * unary_only
+
+
+def test_one_sample_or_several_models_are_told_what_was_meant():
+    crf = gm.CRF(2, 2).add_unary(np.zeros((2, 2)))
+    crf.add(gm.Potts([[0, 1]], weight="s"))
+    sample = gm.Sample(crf, [0, 0])
+    with pytest.raises(TypeError, match=r"samples: expected a list of gmlearn.Sample.*\[sample\]"):
+        gm.train(sample)
+    model = gm.train([sample], max_iter=2)
+    with pytest.raises(TypeError, match=r"expected one gmlearn.CRF, got list; predict_many takes"):
+        model.predict([crf, crf])
+    with pytest.raises(TypeError, match=r"got Sample; a sample's model is sample.crf"):
+        model.predict(sample)

@@ -395,3 +395,20 @@ def test_other_graphs_are_no_grids():
     assert gm.find_grid(np.array([[0, 1], [2, 3], [0, 2], [0, 3]]), 4) is None
     assert gm.find_grid(np.array([[0, 1], [1, 2], [0, 2]]), 3) is None
     assert gm.find_grid(np.zeros((0, 2), np.int64), 3) is None
+
+
+@pytest.mark.parametrize(
+    "name, parameters, told",
+    [
+        (
+            "cardinality",
+            {"cliques": [[0, 1]], "number": 1},
+            "'number' belongs to 'at_most_k'|'exac",
+        ),
+        ("potts", {"edges": [[0, 1]], "contrst": 1}, "did you mean 'contrast'"),
+        ("pn_potts", {}, "'cliques' is missing; it takes cliques"),
+    ],
+)
+def test_a_keyword_of_another_potential_is_told(name, parameters, told):
+    with pytest.raises(TypeError, match=told):
+        gm.CRF(2, 2).add(name, **parameters)

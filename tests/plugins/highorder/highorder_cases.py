@@ -102,6 +102,11 @@ def exactly_one(rng, states, coarse):
     ), {}
 
 
+def exactly_k(rng, states, coarse):
+    cliques = some_cliques(rng, len(states), 4)
+    return h.Exactly(cliques, [rng.integers(0, len(c) + 1) for c in cliques]), {}
+
+
 def at_most_k(rng, states, coarse):
     return h.AtMost(some_cliques(rng, len(states), 4), rng.integers(0, 4, size=4)), {}
 
@@ -138,6 +143,7 @@ KINDS = {
     "pattern": (pattern, h.PatternSlave()),
     "cardinality": (cardinality, h.CardinalitySlave()),
     "exactly_one": (exactly_one, h.CardinalitySlave()),
+    "exactly_k": (exactly_k, h.CardinalitySlave()),
     "at_most_k": (at_most_k, h.CardinalitySlave()),
     "implication": (implication, h.ImplicationSlave()),
     "label_cost": (label_cost, h.LabelCostSlave()),

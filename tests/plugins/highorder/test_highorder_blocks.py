@@ -113,6 +113,7 @@ def large_block(kind, rng, sizes, states=4):
             cliques, [numbers(rng, s + 1, False) * 5 for s in sizes]
         ),
         "exactly_one": lambda: h.ExactlyOne(cliques),
+        "exactly_k": lambda: h.Exactly(cliques, sizes // 10),
         "at_most_k": lambda: h.AtMost(cliques, sizes // 10),
         "label_cost": lambda: h.LabelCost(cliques, rng.random(states) * 30),
     }
@@ -255,6 +256,11 @@ BAD = [
         "AtMost.number: expected whole numbers >= 0, got -2",
     ),
     (h.AtMost, {"cliques": [[0, 1]], "number": 0.5}, "AtMost.number: expected whole numbers"),
+    (
+        h.Exactly,
+        {"cliques": [[0, 1]], "number": 3},
+        "Exactly.number: clique 0 has 2 members, 3 were asked for",
+    ),
     (h.Implication, {"pairs": [[0, 1, 2]]}, "Implication.pairs: expected shape"),
     (h.Implication, {"pairs": [[0, 1]], "weight": "w"}, "Implication.cost: contains inf"),
     (h.LabelCost, {"cliques": [[0, 1]]}, "give `costs`"),
