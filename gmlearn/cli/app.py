@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from gmlearn._version import __version__
-from gmlearn.cli import check, plugins, run, solve
+from gmlearn.cli import check, plugins, run, solve, warmup
 from gmlearn.cli.console import FAILED, INTERRUPTED, OK, USAGE, CommandError, say
 
 DESCRIPTION = "Define, solve and learn high-order graphical models."
@@ -23,7 +23,8 @@ EPILOG = """examples:
   gmlearn run --list                            the experiments of all plugins
   gmlearn run cluster-synthetic --quick         one of them, in less than a minute
   gmlearn plugins                               everything that is registered, and by whom
-  gmlearn check highorder                       hold a plugin against the contracts
+  gmlearn check highorder                       test whether a plugin keeps the contracts
+  gmlearn warmup                                compile all kernels now
 
 exit codes: 0 done, 1 failure or a failed check, 2 wrong usage or bad input, 130 Ctrl-C.
 Data goes to stdout, messages and progress to stderr. "gmlearn COMMAND --help" says more."""
@@ -58,7 +59,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", parser_class=Parser
     )
-    for module in (solve, run, plugins, check):
+    for module in (solve, run, plugins, check, warmup):
         module.add_commands(
             commands, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
         )

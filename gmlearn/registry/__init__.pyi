@@ -15,6 +15,12 @@ from gmlearn.registry.manager import (
     plugins as plugins,
     register as register,
 )
+from gmlearn.registry.manifest import (
+    Manifest as Manifest,
+    described as described,
+    package_of as package_of,
+    read_manifest as read_manifest,
+)
 
 class _TypedRegistry(Registry):
     @overload  # type: ignore[override]  # an unknown kind is an error

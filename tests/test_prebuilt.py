@@ -1,0 +1,108 @@
+"""Kernels that are compiled when a package is built: found when they fit, compiled otherwise."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from gmlearn._utils import prebuilt
+from gmlearn.slaves.elimination import Program
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ["gmlearn", *sorted(p.parent.name for p in ROOT.glob("plugins/*/kernels.txt"))]
+KERNEL = """
+from numba import njit
+
+@njit(cache=True)
+def total(x):
+    result = 0.0
+    for value in x:
+        result += value
+    return result
+"""
+CALL = """
+import numpy as np
+from numba.core import event
+from gmlearn._utils import prebuilt
+
+prebuilt.install()
+from tiny._sums_numba import total
+
+with event.install_recorder("numba:compile") as recorder:
+    answer = total(np.arange(4.0))
+print(answer, len(recorder.buffer) // 2)
+"""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros((2, 3)),
+        np.zeros((2, 3)).T,
+        np.zeros((4, 4))[::2, ::2],
+        np.frombuffer(b"12345678"),
+        np.zeros(2, bool),
+        np.uint32(3),
+        True,
+        None,
+        (1, 2.0),
+        (1, 2),
+        Program(*[np.zeros(1, np.int64) for _ in Program._fields]),
+    ],
+)
+def test_types_are_spelt_and_read_back(value):
+    kind = numba.typeof(value)
+    assert prebuilt._read(prebuilt.spell(kind)) == kind
+
+
+def test_what_cannot_be_spelt_is_told():
+    with pytest.raises(LookupError, match="no spelling for the numba type"):
+        prebuilt.spell(numba.typeof("text"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_listed_kernel_exists(package):
+    kernels = prebuilt.listed([package])
+    assert kernels and len(set(kernels)) == len(kernels)
+    for kernel in kernels:
+        count = kernel.dispatcher().py_func.__code__.co_argcount
+        assert len(kernel.signature()) <= count, kernel
+
+
+def test_a_listed_package_must_be_installed():
+    with pytest.raises(ValueError, match="no package 'gmlearn_nowhere'"):
+        prebuilt.listed(["gmlearn_nowhere"])
+
+
+def test_a_shipped_kernel_is_found_unless_its_source_has_changed(tmp_path):
+    package = tmp_path / "tiny"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "_sums_numba.py").write_text(KERNEL)
+    (package / "kernels.txt").write_text('tiny._sums_numba total ["float64 1 C"]\n')
+
+    def run(cache, *command):
+        environment = {
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(tmp_path / cache),
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+        }
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert "1" in run("build", "-m", "gmlearn._utils.prebuilt", "tiny")
+    assert run("empty", "-c", CALL) == ["6.0", "0"]
+    (package / "_sums_numba.py").write_text(KERNEL.replace("0.0", "1.0"))
+    assert run("empty too", "-c", CALL) == ["7.0", "1"]
+    for damaged in package.glob("_prebuilt/*/*.nbi"):
+        damaged.write_bytes(b"nonsense")
+    assert run("empty again", "-c", CALL)[0] == "7.0"
