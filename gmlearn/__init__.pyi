@@ -20,6 +20,7 @@ from gmlearn.potentials import (
     Table as Table,
     Truncated as Truncated,
     Unary as Unary,
+    expected_features as expected_features,
 )
 from gmlearn.model import (
     CRF as CRF,
@@ -132,6 +133,7 @@ from gmlearn._utils.validation import (
     check_index as check_index,
     check_number as check_number,
 )
+from gmlearn._utils.versions import show_versions as show_versions
 from gmlearn._version import __version__ as __version__
 from gmlearn import (
     plot as plot,

@@ -1,1 +1,27 @@
-"""Puts this folder on the import path, so that every room's tests can share ``core_cases``."""
+"""Puts this folder on the import path, so that every room's tests can share ``core_cases``; runs
+whole folders on all cores.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Without a word about processes (-n) and with pytest-xdist, one process per core; single
+    files and debuggers stay in one.
+    """
+    option = config.option
+    if not config.pluginmanager.hasplugin("xdist") or option.numprocesses is not None:
+        return
+    whole = any(pathlib.Path(argument).is_dir() for argument in config.args)
+    if whole and not option.usepdb and option.dist == "no" and not option.tx:
+        option.numprocesses = min(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1, 8)
+        option.dist = "worksteal"
+
+
+LINUX = hasattr(os, "sched_getaffinity")

@@ -148,6 +148,14 @@ def _folder(package: str) -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
+def shipped_for(package: str) -> str | None:
+    """The level of the compiled kernels that a package ships and this installation can use."""
+    kernels = listed([package])
+    folder = _folder(package)
+    usable = folder is not None and any(_shipped(k, folder, package) for k in kernels)
+    return f"compiled ahead for {level()}" if usable else None
+
+
 def _file(cache: Any, folder: Path, package: str) -> Any:
     """numba's own file of compiled versions of one kernel, in this folder."""
     from numba.core import caching
@@ -205,23 +213,39 @@ def ignored() -> Iterator[None]:
 
 def build(package: str) -> int:
     """Compile the listed kernels of a package into its folder, unless they are there and fresh;
-    returns how many there are.
+    returns how many there are. A line that fits no kernel any more is told and left out.
     """
     folder = _home(package) / "_prebuilt" / level()
     folder.mkdir(parents=True, exist_ok=True)
     kernels = listed([package])
-    caches = [kernel.dispatcher()._cache for kernel in kernels]
-    keys = [_key(cache, kernel.signature()) for cache, kernel in zip(caches, kernels)]
-    files = [_file(cache, folder, package) for cache in caches]
-    if all(file.load(key) is not None for file, key in zip(files, keys)):
+    if all(_shipped(kernel, folder, package) for kernel in kernels):
         return len(kernels)
     for old in folder.iterdir():
         old.unlink()
-    for kernel, cache, key, file in zip(kernels, caches, keys, files):
+    return sum(_ship(kernel, folder, package) for kernel in kernels)
+
+
+def _shipped(kernel: Kernel, folder: Path, package: str) -> bool:
+    with contextlib.suppress(AttributeError, ImportError):
+        cache = kernel.dispatcher()._cache
+        return _file(cache, folder, package).load(_key(cache, kernel.signature())) is not None
+    return False
+
+
+def _ship(kernel: Kernel, folder: Path, package: str) -> bool:
+    """Compile one kernel into the folder."""
+    try:
         kernel.compile()
-        compiled = kernel.dispatcher().overloads[kernel.signature()]
-        file.save(key, cache._impl.reduce(compiled))
-    return len(kernels)
+        dispatcher = kernel.dispatcher()
+        signature = kernel.signature()
+        cache = dispatcher._cache
+        data = cache._impl.reduce(dispatcher.overloads[signature])
+        _file(cache, folder, package).save(_key(cache, signature), data)
+    except Exception as error:  # numba's errors share no base class with import errors
+        reason = str(error).strip().partition("\n")[0]
+        print(f"left out: {kernel.module}.{kernel.function}: {reason}", file=sys.stderr)
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from gmlearn._utils.versions import show_versions
 from gmlearn._version import __version__
-from gmlearn.cli import check, plugins, run, solve, warmup
+from gmlearn.cli import check, completion, plugins, run, solve, warmup
 from gmlearn.cli.console import FAILED, INTERRUPTED, OK, USAGE, CommandError, say
 
 DESCRIPTION = "Define, solve and learn high-order graphical models."
@@ -47,6 +48,9 @@ def build_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gmlearn {__version__}")
+    parser.add_argument(
+        "--versions", action="store_true", help="print all versions, for a report of a problem"
+    )
     parser.add_argument("--debug", action="store_true", help="show the whole trace of an error")
     # SUPPRESS: a subcommand that is not given --debug must not undo "gmlearn --debug COMMAND"
     common = argparse.ArgumentParser(add_help=False)
@@ -59,7 +63,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", parser_class=Parser
     )
-    for module in (solve, run, plugins, check, warmup):
+    for module in (solve, run, plugins, check, warmup, completion):
         module.add_commands(
             commands, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
         )
@@ -76,6 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.extra = extra
     except SystemExit as end:  # --help, --version, or a usage error that has been told
         return int(end.code or OK)
+    if arguments.versions:
+        show_versions()
+        return OK
     if arguments.command is None:
         parser.print_help()
         return USAGE

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ import numpy as np
 from gmlearn._utils.files import atomic_write
 from gmlearn._utils.progress import progress
 from gmlearn._utils.validation import check_choice
+from gmlearn._utils.versions import versions
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -177,19 +176,6 @@ class Run:
         ):
             with atomic_write(self.out / filename, "w") as stream:
                 stream.write(text)
-
-
-def versions() -> dict[str, str]:
-    """Of Python, of gmlearn and of what it computes with, and the kind of machine."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from gmlearn._version import __version__
-
-    found = {"gmlearn": __version__, "python": platform.python_version()}
-    for package in ("numpy", "scipy", "numba", "scikit-learn", "matplotlib"):
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return {**found, "system": f"{platform.system()} {platform.machine()}"}
 
 
 def _plain(value: Any) -> Any:

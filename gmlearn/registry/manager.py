@@ -225,6 +225,14 @@ class Registry:
         found = [e for e in self._entries.values() if kind in (None, e.kind)]
         return sorted(found, key=lambda e: self._rank.get(e.owner, len(self._rank)))
 
+    def names(self) -> list[tuple[str, str, str]]:
+        """(kind, name, owner) of everything; imports only the plugins that have no manifest."""
+        self._discover()
+        found = [(e.kind, e.name, e.owner) for e in self.loaded()]
+        for owner, (manifest, _) in self._waiting.items():
+            found += [(kind, name, owner) for kind, name in sorted(manifest.names)]
+        return found
+
     def objects(self, kind: str) -> list[Any]:
         """The things of a kind that may matter to a model: those of plugins that serve only
         potentials of their own are left out as long as nobody has imported these.
@@ -238,8 +246,7 @@ class Registry:
         entry = self._entries.get((kind, name))
         if entry is not None:
             return entry.obj
-        waiting = [n for m, _ in self._waiting.values() for k, n in m.names if k == kind]
-        names = sorted([*waiting, *(e.name for e in self.loaded(kind))])
+        names = sorted(known for its_kind, known, _ in self.names() if its_kind == kind)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = (
             f"did you mean {', '.join(map(repr, near))}?"
