@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ class FeatureTable(Block):
         return {**kept, **to_arrays(inputs)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> FeatureTable:
+    def from_state(cls, state: Mapping[str, Any]) -> FeatureTable:
         """The inverse, with all checks of a new block."""
         inputs = from_arrays(state)
         return cls(state["variables"], inputs, state["weight"], state["symmetric"])

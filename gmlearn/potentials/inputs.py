@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def to_arrays(inputs: Any) -> dict[str, Any]:
     return {**arrays, "n_features": int(inputs.shape[1])}
 
 
-def from_arrays(state: dict[str, Any]) -> Any:
+def from_arrays(state: Mapping[str, Any]) -> Any:
     """The inverse; refuses a matrix that is none."""
     if "inputs" in state:
         return state["inputs"]

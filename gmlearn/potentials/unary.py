@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,6 @@ class Unary(Block):
             )
         super().__init__(variables[:, None])
         self.weight = weight
-
-    def state(self) -> dict[str, Any]:
-        return {"features": self.inputs, "weight": self.weight, "variables": self.members}
 
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():
@@ -88,7 +86,7 @@ class Unary(Block):
         return {"variables": self.variables, "weight": self.weight, **to_arrays(self.inputs)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Unary:
+    def from_state(cls, state: Mapping[str, Any]) -> Unary:
         """The inverse, with all checks of a new block."""
         variables = check_array("variables", state["variables"], shape=(None, 1), dtype=np.int64)
         return cls(from_arrays(state), state["weight"], variables[:, 0])
