@@ -16,7 +16,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     files and debuggers stay in one.
     """
     option = config.option
-    if not config.pluginmanager.hasplugin("xdist") or option.numprocesses is not None:
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    if worker or not config.pluginmanager.hasplugin("xdist") or option.numprocesses is not None:
         return
     whole = any(pathlib.Path(argument).is_dir() for argument in config.args)
     if whole and not option.usepdb and option.dist == "no" and not option.tx:
