@@ -35,6 +35,7 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
         d.RowsColumns(),
         d.SpanningTrees(),
         d.Subgraphs(),
+        d.Components(),
         d.Strips(),
     ]
 

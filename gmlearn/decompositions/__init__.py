@@ -14,11 +14,12 @@ from gmlearn.decompositions.builtin import (
     resolve,
 )
 from gmlearn.decompositions.strips import Strips
-from gmlearn.decompositions.subgraphs import Subgraphs
+from gmlearn.decompositions.subgraphs import Components, Subgraphs
 
 __all__ = [
     "Auto",
     "Chains",
+    "Components",
     "Decomposition",
     "PerClique",
     "RowsColumns",

@@ -366,6 +366,24 @@ def is_edge_block(block: Block) -> bool:
     return has_edge_form(block)
 
 
+def is_forest(crf: CRF) -> bool:
+    """Are all cliques edges, without a cycle (or a double edge)?"""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    blocks = crf.clique_blocks
+    if not all(is_edge_block(b) for b in blocks):
+        return False
+    edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
+    if len(edges) >= crf.n_vars and len(edges):
+        return False
+    graph = coo_array(
+        (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(crf.n_vars, crf.n_vars)
+    )
+    n_components, _ = connected_components(graph, directed=False)
+    return n_components == crf.n_vars - len(edges)
+
+
 def clique_groups(crf: CRF, blocks: Sequence[Block], power: str | None) -> list[SlaveGroup]:
     """One group per block (ragged blocks: per solver's wish), a slave for each clique."""
     return [

@@ -12,12 +12,19 @@ from gmlearn.decompositions.base import (
     clique_groups,
     forest_slaves,
     is_edge_block,
+    is_forest,
     split_by_part,
     with_free_variables,
 )
+from gmlearn.decompositions.subgraphs import Components
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
+from gmlearn.potentials.base import Block
 from gmlearn.registry import registry
+from gmlearn.slaves.elimination import elimination_order
+
+#: what one soft slave for each connected part may cost, and the most variables that are looked at
+PASSES, MOST_VARIABLES = 16.0, 20_000
 
 
 class PerClique(Decomposition):
@@ -90,6 +97,10 @@ class SpanningTrees(Decomposition):
 class Auto(Decomposition):
     """A plugin's own decomposition where one claims the model; else chains for edges and a slave
     for each larger clique.
+
+    Soft slaves bound, where they share variables, what one slave would give exactly: so connected
+    parts of small induced width become one slave each, if that costs no more than some passes
+    over the tables.
     """
 
     name = "auto"
@@ -101,11 +112,27 @@ class Auto(Decomposition):
         return Chains()
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
-        return self.resolve(crf).decompose(crf, power)
+        found = self.resolve(crf)
+        if found.name == Chains.name and power == "log_partition" and small_parts(crf):
+            found = Components()
+        return found.decompose(crf, power)
 
 
-def resolve(crf: CRF, decomposition: str | Decomposition = "auto") -> Decomposition:
-    """The decomposition that a name or object stands for on this model."""
+def small_parts(crf: CRF) -> bool:
+    """Has the model cycles, and does elimination of its connected parts cost no more than `PASSES`
+    passes over its tables?
+    """
+    size = sum(Block.form_size(b) for b in crf.clique_blocks)
+    if crf.n_vars > MOST_VARIABLES or not 0 < size < np.inf or is_forest(crf):
+        return False
+    scopes = [
+        scope.tolist() for b in crf.clique_blocks for scope in np.split(b.members, b.indptr[1:-1])
+    ]
+    return elimination_order(scopes, crf.n_states, 2.0**12, PASSES * size) is not None
+
+
+def named(decomposition: str | Decomposition) -> Decomposition:
+    """The decomposition that a name or object stands for."""
     if isinstance(decomposition, str):
         decomposition = registry.get("decomposition", decomposition)
     if not isinstance(decomposition, Decomposition):
@@ -113,11 +140,16 @@ def resolve(crf: CRF, decomposition: str | Decomposition = "auto") -> Decomposit
             f"decomposition: expected a name or a gmlearn.Decomposition, got "
             f"{type(decomposition).__name__}"
         )
-    return decomposition.resolve(crf)
+    return decomposition
+
+
+def resolve(crf: CRF, decomposition: str | Decomposition = "auto") -> Decomposition:
+    """The decomposition that a name or object stands for on this model."""
+    return named(decomposition).resolve(crf)
 
 
 def decompose(
     crf: CRF, decomposition: str | Decomposition = "auto", power: str | None = None
 ) -> Slaves:
     """Cover `crf` by slaves, by the name of a registered decomposition or with a given one."""
-    return resolve(crf, decomposition).decompose(crf, power)
+    return named(decomposition).decompose(crf, power)

@@ -68,6 +68,39 @@ class Subgraphs(Decomposition):
         return cover(crf, self.sets, self.share, power)
 
 
+class Components(Decomposition):
+    """One slave for each connected part of the model: exact, where the induced width is small.
+
+    Cliques without a small table do not connect, and get a slave of their own.
+    """
+
+    name = "components"
+    joint = True
+
+    def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
+        return cover(crf, components(crf), False, power)
+
+
+def components(crf: CRF) -> list[np.ndarray]:
+    """The variables of each connected part that has a clique with a small table."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, other = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for block in crf.clique_blocks:
+        for _, variables, shape in by_shape(block):
+            if float(np.prod(np.array(shape, float))) <= MAX_CLIQUE:
+                first.append(np.repeat(variables[:, 0], len(shape)))
+                other.append(variables.ravel())
+    row, column = np.concatenate(first), np.concatenate(other)
+    links = coo_array((np.ones(len(row)), (row, column)), shape=(crf.n_vars, crf.n_vars))
+    _, part = connected_components(links, directed=False)
+    touched = np.unique(column)
+    order = touched[np.argsort(part[touched], kind="stable")]
+    cuts = np.flatnonzero(np.diff(part[order])) + 1
+    return np.split(order, cuts) if len(order) else []
+
+
 def cover(
     crf: CRF,
     sets: Sequence[np.ndarray],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gmlearn.decompositions.base import is_forest
 from gmlearn.probabilities.exact import MAX_MEMORY, TreeMarginals, run_elimination
 from gmlearn.probabilities.junction import JunctionTree
 from gmlearn.probabilities.mean_field import MeanField, point_mass
@@ -11,7 +12,6 @@ from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, lacks_
 from gmlearn.probabilities.result import Marginals, MarginalStatus
 from gmlearn.probabilities.trw import TRW
 from gmlearn.solvers.api import solve
-from gmlearn.solvers.tree import is_forest
 
 #: joined entries that are eliminated without a time limit (some ten seconds), and those that are
 #: expected in one second of a time limit

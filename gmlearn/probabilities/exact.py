@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn.decompositions import decompose
+from gmlearn.decompositions.base import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock
@@ -20,7 +21,6 @@ from gmlearn.probabilities.method import (
 )
 from gmlearn.probabilities.result import Marginals
 from gmlearn.solvers.elimination import BruteForce, all_energies
-from gmlearn.solvers.tree import is_forest
 
 #: gigabytes that elimination may ask for unless told otherwise
 MAX_MEMORY = 4.0

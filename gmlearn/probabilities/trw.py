@@ -64,7 +64,7 @@ class TRW(MarginalMethod):
             return problem.exact(self.name, -np.inf, np.zeros(problem.crf.n_coords))
         flat = bound.flat
         if bound.tempered.exact:
-            return problem.exact(self.name, upper, flat, iterations=bound.calls)
+            return problem.exact(self.name, upper, flat, bound.cliques, iterations=bound.calls)
         return problem.answer(
             self.name, upper, flat, upper=upper, cliques=bound.cliques, iterations=bound.calls
         )

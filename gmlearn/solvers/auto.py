@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gmlearn.decompositions.base import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
@@ -17,7 +18,6 @@ from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourho
 from gmlearn.solvers.persistency import fix_binary
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
-from gmlearn.solvers.tree import is_forest
 
 #: the exact finish under a time limit, and without one (some ten seconds at most)
 PATIENT = Effort(2.0**24, 2.0**30, 3.0e5)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gmlearn.decompositions import decompose
+from gmlearn.decompositions.base import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.join import join
 from gmlearn.solvers.result import Result, Status
-from gmlearn.solvers.tree import is_forest
 
 #: labels of all variables that are joined at a time
 MOST_LABELS = 500_000

@@ -17,7 +17,7 @@ def check_bounds(seed, kind, temperature):
     log_z, _, _ = enumerated(crf, w, temperature)
     slack = 1e-6 * max(1.0, abs(log_z)) if np.isfinite(log_z) else 1e-6
     found = [
-        gm.marginals(crf, w, "trw", temperature, max_iter=20),
+        gm.marginals(crf, w, "trw", temperature, max_iter=20, decomposition="chains"),
         gm.marginals(crf, w, "mean-field", temperature),
         gm.marginals(crf, w, "mean-field", temperature, structure="naive"),
     ]
@@ -79,9 +79,12 @@ def test_on_a_grid_the_convex_bound_is_the_tree_reweighted_one():
     crf = gm.CRF(9, 2).add_unary(rng.normal(size=(9, 2)))
     crf.add(gm.Potts(gm.grid_edges(3, 3), 1.0))
     exact = gm.marginals(crf, method="elimination")
-    trw = gm.marginals(crf, method="trw")
+    trw = gm.marginals(crf, method="trw", decomposition="rows-columns")
     assert 0 < trw.upper - exact.log_partition < 1.0
     np.testing.assert_allclose(trw.node, exact.node, atol=0.15)
+    whole = gm.marginals(crf, method="trw")
+    assert whole.status == "exact"
+    assert whole.upper == pytest.approx(exact.log_partition)
     joint = trw.clique(0)
     edges = crf.blocks[0].variables
     np.testing.assert_allclose(joint.sum(axis=2), trw.node[edges[:, 0]], atol=1e-4)
@@ -103,4 +106,5 @@ def test_a_time_limit_of_nothing_still_gives_valid_bounds():
     crf.add(gm.Potts(gm.grid_edges(20, 20), 1.0))
     m = gm.marginals(crf, time_limit=0.0)
     better = gm.marginals(crf, method="trw", max_iter=30)
+    assert better.status == "bounds"
     assert m.lower <= better.upper <= m.upper
