@@ -10,12 +10,11 @@ from gmlearn.decompositions.base import (
     Decomposition,
     Slaves,
     clique_groups,
-    forest_slaves,
     is_edge_block,
-    is_forest,
     split_by_part,
     with_free_variables,
 )
+from gmlearn.decompositions.forests import forest_slaves, is_forest
 from gmlearn.decompositions.subgraphs import Components
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_forest
+from gmlearn.decompositions.forests import is_forest
 from gmlearn.probabilities.exact import MAX_MEMORY, TreeMarginals, run_elimination
 from gmlearn.probabilities.junction import JunctionTree
 from gmlearn.probabilities.mean_field import MeanField, point_mass

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn.decompositions import decompose
-from gmlearn.decompositions.base import is_forest
+from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block, RaggedBlock

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_forest
+from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gmlearn.decompositions import decompose
-from gmlearn.decompositions.base import is_forest
+from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.join import join

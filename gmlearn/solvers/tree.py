@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_forest
+from gmlearn.decompositions.forests import is_forest
 from gmlearn.model.crf import CRF
 from gmlearn.solvers.problem import MapSolver, Problem
 

@@ -173,7 +173,7 @@ def reduced_costs(
 
 def _kept_dual(crf: CRF, w: Mapping[str, np.ndarray], kept: Multipliers) -> Dual:
     """The slaves where an ascent left them; at zero multipliers where there was none."""
-    from gmlearn.decompositions.base import is_forest
+    from gmlearn.decompositions.forests import is_forest
     from gmlearn.solvers.trws import make_messages
 
     if kept.costs is None and kept.messages is not None:

@@ -242,7 +242,7 @@ def test_soft_training_at_a_low_temperature_is_near_the_hinge():
 def test_soft_training_of_a_loopy_model_minimises_over_the_multipliers_too():
     samples = ring_samples(0)
     options = dict(loss="none", temperature=1.0, regularizer=gm.L2(0.1), decomposition="chains")
-    model = gm.train(samples, max_iter=20, tol=1e-13, **options)
+    model = gm.train(samples, max_iter=40, tol=1e-13, **options)
     objective = objective_of(samples, options)
     w = objective.layout.join(model.weights)
     assert model.objective < objective.value(w, objective.vertices(w)) - 1e-3  # lambda = 0 is worse
