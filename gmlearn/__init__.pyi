@@ -76,7 +76,10 @@ from gmlearn.probabilities import (
     Marginals as Marginals,
     MarginalStatus as MarginalStatus,
     MethodRefusal as MethodRefusal,
+    Samples as Samples,
+    k_best as k_best,
     marginals as marginals,
+    sample as sample,
 )
 from gmlearn.parallel import (
     Executor as Executor,

@@ -14,7 +14,6 @@ the soft hinge). Its log-partition is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -22,15 +21,12 @@ import numpy as np
 from gmlearn.decompositions.base import Slaves, clique_groups
 from gmlearn.master import Dual
 from gmlearn.master.temperatures import TemperedSlaves, is_disjoint
+from gmlearn.model.conditionals import changed_cliques
 from gmlearn.model.crf import CRF
-from gmlearn.potentials.base import Block
 from gmlearn.slaves import FreeGroup
 
 if TYPE_CHECKING:
     from gmlearn.learn.batch import SampleBatch
-
-#: labels of changed cliques that the pseudo-likelihood writes out for one block
-MAX_CHANGED = 50_000_000
 
 
 class Likelihood(ABC):
@@ -118,8 +114,8 @@ class PseudoLikelihood(Likelihood):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         crf, truth, w = self.slaves.crf, batch.truth, batch.layout.split(batch.weights)
         costs = dual.unary_share.copy()
-        changed = [list(changed_cliques(b, truth, crf.offsets)) for b in crf.clique_blocks]
-        for part, labels, coords in (c for own in changed for c in own):
+        changed = [changed_cliques(b, truth, crf.offsets) for b in crf.clique_blocks]
+        for part, labels, coords in changed:
             costs += np.bincount(coords, part.energy(labels, w), len(costs))
         group = self.slaves.groups[0]
         found = group.log_partition(costs, None, batch.temperature)  # type: ignore[attr-defined]
@@ -127,7 +123,7 @@ class PseudoLikelihood(Likelihood):
         excess = found.marginals.copy()
         excess[at] -= 1.0
         features = batch.truth_features.copy()
-        for part, labels, coords in (c for own in changed for c in own):
+        for part, labels, coords in changed:
             batch.layout.join(part.features(labels, excess[coords]), features)
         batch.layout.join(crf.unary_features(excess), features)
         # what `SampleBatch.soft_vertex` adds for the unary costs at these marginals
@@ -136,30 +132,6 @@ class PseudoLikelihood(Likelihood):
             batch.truth_energy(batch.weights) + float(found.value.sum()) - float(costs[at].sum())
         )
         return value, found.marginals, features
-
-
-def changed_cliques(
-    block: Block, truth: np.ndarray, offsets: np.ndarray
-) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """(cliques, labels, coordinates (n,)): every clique with one member at any label, and that
-    label's coordinate.
-    """
-    states, sizes = block.member_states, np.diff(block.indptr)
-    owner = np.repeat(np.arange(len(block)), sizes)
-    rows = np.repeat(owner, states)
-    entries = float((sizes[owner] * states).sum())
-    if entries > MAX_CHANGED:
-        raise ValueError(
-            f"likelihood 'pseudo': {block} needs {entries:.3g} labels of changed cliques (limit "
-            f"{MAX_CHANGED:.3g}); use 'trw' or 'piecewise'"
-        )
-    part = block.take(rows)
-    labels = truth[part.members]
-    place = np.repeat(np.arange(len(owner)) - block.indptr[:-1][owner], states)
-    own = np.arange(int(states.sum())) - np.repeat(np.cumsum(states) - states, states)
-    labels[part.indptr[:-1] + place] = own
-    coords = np.repeat(offsets[block.members], states) + own
-    yield part, part.shape_members(labels), coords
 
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {

@@ -71,13 +71,18 @@ class TrainedModel:
             crf, {name: self.weights[name] for name in needed if name in self.weights}, **options
         )
 
-    def predict_marginals(self, crf: CRF, **options: Any) -> Marginals:
-        """Probabilities of labels with the learnt weights; options as in `gmlearn.marginals`.
+    def predict_marginals(
+        self, crf: CRF | Sequence[CRF], **options: Any
+    ) -> Marginals | list[Marginals]:
+        """Probabilities of labels with the learnt weights, of one model or of each in a list;
+        options as in `gmlearn.marginals`.
 
         The temperature is that of training, 1 for the hinge, unless it is given.
         """
-        needed = crf.layout.shapes
         options.setdefault("temperature", self.settings.get("temperature") or 1.0)
+        if not isinstance(crf, CRF):
+            return marginals(crf, self.weights, **options)
+        needed = crf.layout.shapes
         w = {name: self.weights[name] for name in needed if name in self.weights}
         return marginals(crf, w, **options)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
 from gmlearn._utils.validation import check_number
 from gmlearn.model.crf import CRF
+from gmlearn.probabilities.many import forest_marginals
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, MethodRefusal
 from gmlearn.probabilities.result import Marginals
 from gmlearn.registry import registry
 
 
+@overload
 def marginals(
     crf: CRF,
     weights: Any = None,
@@ -21,14 +24,39 @@ def marginals(
     time_limit: float | None = None,
     seed: int = 0,
     **settings: Any,
-) -> Marginals:
+) -> Marginals: ...
+
+
+@overload
+def marginals(
+    crf: Sequence[CRF],
+    weights: Any = None,
+    method: str | MarginalMethod = "auto",
+    temperature: float = 1.0,
+    time_limit: float | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> list[Marginals]: ...
+
+
+def marginals(
+    crf: CRF | Sequence[CRF],
+    weights: Any = None,
+    method: str | MarginalMethod = "auto",
+    temperature: float = 1.0,
+    time_limit: float | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Marginals | list[Marginals]:
     r"""Probabilities of labels under :math:`p(x) = e^{-E(x; w)/T} / Z`, and :math:`\log Z` between
     two bounds.
 
     Parameters
     ----------
-    crf : the model; variables that are observed are fixed by ``crf.clamp``.
-    weights : mapping name -> array for its weight segments; None if it has none.
+    crf : the model; variables that are observed are fixed by ``crf.clamp``. Or a list of models,
+        whose marginals come back as a list: forests are worked on side by side, as one.
+    weights : mapping name -> array for its weight segments; None if it has none. For a list, those
+        of all models.
     method : a registered name or a `MarginalMethod`. ``auto`` is exact where it can be, else it
         gives both bounds and the marginals of the convex one.
 
@@ -58,22 +86,52 @@ def marginals(
     >>> m.node.round(3).tolist(), m.status.value
     ([[0.731, 0.269], [0.607, 0.393]], 'exact')
     """
-    if not isinstance(crf, CRF):
-        raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
     chosen = chosen_method(method, settings)
     check_number("temperature", temperature, low=0, high=np.inf, strict=True)
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
     check_number("seed", seed, low=0, integer=True)
+    if isinstance(crf, CRF):
+        return _of_one(crf, weights, chosen, temperature, time_limit, seed, settings)
+    if isinstance(crf, str) or not isinstance(crf, Sequence):
+        raise TypeError(f"crf: expected a gmlearn.CRF or a list of them, got {type(crf).__name__}")
+    for k, one in enumerate(crf):
+        if not isinstance(one, CRF):
+            raise TypeError(f"crf[{k}]: expected a gmlearn.CRF, got {type(one).__name__}")
+        check_costs(one)
+    given = {} if weights is None else weights
+    if chosen.name in ("auto", "tree") and len(crf):
+        joined = forest_marginals(crf, given, float(temperature))
+        if joined is not None:
+            return joined
+    return [
+        _of_one(
+            one,
+            {name: given[name] for name in one.layout.shapes if name in given},
+            *(chosen, temperature, time_limit, seed, settings),
+        )
+        for one in crf
+    ]
+
+
+def _of_one(
+    crf: CRF,
+    weights: Any,
+    method: MarginalMethod,
+    temperature: float,
+    time_limit: float | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> Marginals:
     w = crf.check_weights(weights)
     check_costs(crf)
-    reason = chosen.refuses(crf)
+    reason = method.refuses(crf)
     if reason is not None:
-        raise MethodRefusal(f"method {chosen.name!r} refuses {crf}: {reason}")
+        raise MethodRefusal(f"method {method.name!r} refuses {crf}: {reason}")
     problem = MarginalProblem(crf.copy(), w, float(temperature), time_limit, seed, settings)
     if crf.n_vars == 0:
-        return problem.exact(chosen.name, problem.constant, np.zeros(0))
-    return chosen.run(problem)
+        return problem.exact(method.name, problem.constant, np.zeros(0))
+    return method.run(problem)
 
 
 def chosen_method(method: str | MarginalMethod, settings: dict[str, Any]) -> MarginalMethod:

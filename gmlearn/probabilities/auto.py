@@ -38,16 +38,10 @@ class AutoMarginals(MarginalMethod):
         return self._bounds(problem) if exact is None else exact
 
     def _eliminate(self, problem: MarginalProblem) -> Marginals | None:
-        """By elimination, if its memory and work are within the limits."""
-        if problem.crf.n_vars > MAX_VARIABLES or lacks_tables(problem.crf) is not None:
-            return None
-        tree = JunctionTree(problem.graph, problem.temperature, problem.seed)
-        most = MAX_ENTRIES
-        if problem.time_limit is not None:
-            most = ENTRIES_PER_SECOND * max(problem.time_left, 0.0)
-        if tree.possible and (tree.order.entries > most or tree.bytes > MAX_MEMORY * 2**30):
-            return None
-        return run_elimination(problem, tree, "the induced width is small")
+        tree = eliminable(problem)
+        return (
+            None if tree is None else run_elimination(problem, tree, "the induced width is small")
+        )
 
     def _bounds(self, problem: MarginalProblem) -> Marginals:
         """Both bounds, and the marginals of the upper one."""
@@ -86,3 +80,16 @@ class AutoMarginals(MarginalMethod):
         if found.bound == np.inf:
             return problem.exact("least energy", -np.inf, q)
         return problem.answer("least energy", upper, q, upper=upper)
+
+
+def eliminable(problem: MarginalProblem) -> JunctionTree | None:
+    """The elimination of a model, if its memory and work are within the limits."""
+    if problem.crf.n_vars > MAX_VARIABLES or lacks_tables(problem.crf) is not None:
+        return None
+    tree = JunctionTree(problem.graph, problem.temperature, problem.seed)
+    most = MAX_ENTRIES
+    if problem.time_limit is not None:
+        most = ENTRIES_PER_SECOND * max(problem.time_left, 0.0)
+    if tree.possible and (tree.order.entries > most or tree.bytes > MAX_MEMORY * 2**30):
+        return None
+    return tree

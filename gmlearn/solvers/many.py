@@ -22,15 +22,20 @@ def solve_forests(crfs: Sequence[CRF], weights: Mapping[str, np.ndarray]) -> lis
 
     weights : those that the models read, and possibly more.
     """
-    ends = np.cumsum([0, *(crf.n_coords for crf in crfs)])
-    chunk = (ends[1:] - 1) // MOST_LABELS
     results: list[Result] = []
-    for part in np.split(np.arange(len(crfs)), np.flatnonzero(np.diff(chunk)) + 1):
+    for part in chunks(crfs):
         union = join([crfs[k] for k in part])
         if not is_forest(union):
             return None
         results += _solve_union(union, weights, [crfs[k] for k in part])
     return results
+
+
+def chunks(crfs: Sequence[CRF]) -> list[np.ndarray]:
+    """Numbers of consecutive models that are joined at a time."""
+    ends = np.cumsum([0, *(crf.n_coords for crf in crfs)])
+    chunk = (ends[1:] - 1) // MOST_LABELS
+    return np.split(np.arange(len(crfs)), np.flatnonzero(np.diff(chunk)) + 1)
 
 
 def _solve_union(
