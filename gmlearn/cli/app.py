@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from gmlearn._utils.versions import show_versions
 from gmlearn._version import __version__
-from gmlearn.cli import check, completion, plugins, run, solve, warmup
+from gmlearn.cli import check, completion, marginals, plugins, run, solve, warmup
 from gmlearn.cli.console import FAILED, INTERRUPTED, OK, USAGE, CommandError, say
 
 DESCRIPTION = "Define, solve and learn high-order graphical models."
@@ -21,6 +21,7 @@ EPILOG = """examples:
   gmlearn demo                                  learn to cluster on generated data, with a picture
   gmlearn solve grid.uai --time-limit 10        the best labelling found, and a bound on the optimum
   gmlearn solve model.wcsp --json > answer.json
+  gmlearn marginals network.uai                 probabilities of all labels, and log Z
   gmlearn run --list                            the experiments of all plugins
   gmlearn run cluster-synthetic --quick         one of them, in less than a minute
   gmlearn plugins                               everything that is registered, and by whom
@@ -63,7 +64,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", parser_class=Parser
     )
-    for module in (solve, run, plugins, check, warmup, completion):
+    for module in (solve, marginals, run, plugins, check, warmup, completion):
         module.add_commands(
             commands, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
         )

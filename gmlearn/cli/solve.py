@@ -81,7 +81,7 @@ def solve_file(arguments: argparse.Namespace) -> int:
     crf = gm.read(arguments.file, evidence=arguments.evidence)
     result = gm.solve(
         crf,
-        _stored_weights(crf, arguments.file),
+        stored_weights(crf, arguments.file),
         search,
         arguments.time_limit,
         arguments.max_iter,
@@ -166,7 +166,7 @@ def interruptible(name: str) -> Any:
     return Interruptible()
 
 
-def _stored_weights(crf: CRF, path: str) -> Any:
+def stored_weights(crf: CRF, path: str) -> Any:
     """The weights that an .npz keeps beside its model; None for models without weights."""
     from gmlearn.io import read_weights
 
