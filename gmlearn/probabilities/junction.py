@@ -56,8 +56,8 @@ class JunctionTree:
     def scopes(self) -> list[list[int]]:
         """The slots of each table that have a choice."""
         slots = self.slot[self.graph.scope]
-        ends = self.graph.indptr[1:-1]
-        return [s[s >= 0].tolist() for s in np.split(slots, ends)]
+        ends = self.graph.indptr[1:]
+        return [s[s >= 0].tolist() for s in np.split(slots, ends)[:-1]]
 
     @cached_property
     def order(self) -> Order:

@@ -17,8 +17,8 @@ The checks are plain functions, in ``gm.testing.checks_of(kind)``. What the kit 
   compared with enumeration.
 - loss: nothing if it needs no parameters; else a class method ``examples(rng)``, a list of (loss,
   crf, truth).
-- decomposition, solver: nothing; ``examples(rng)``, a list of (crf, weights), if it refuses the
-  kit's own models; for a solver ``large_examples(rng)`` likewise.
+- decomposition, solver, marginal method: nothing; ``examples(rng)``, a list of (crf, weights), if
+  it refuses the kit's own models; for a solver ``large_examples(rng)`` likewise.
 - trainer: nothing; ``examples(rng)``, a list of (samples, options of `TrainingOptions`), if it
   refuses the kit's own samples.
 - file format, experiment, optimiser: nothing.
@@ -33,6 +33,7 @@ from gmlearn.testing import (
     large_checks,
     learn_checks,
     loss_checks,
+    marginal_checks,
     potential_checks,
     slave_checks,
     soft_checks,
@@ -74,6 +75,7 @@ __all__ = [
     "learn_checks",
     "loopback",
     "loss_checks",
+    "marginal_checks",
     "marked_crf",
     "parametrize_with_checks",
     "potential_checks",

@@ -16,7 +16,14 @@ from gmlearn.registry import KINDS, expected_things, registry
 TOL = 1e-8
 #: random seeds that every check is repeated with; where each has a dozen models, fewer
 N_SEEDS = 4
-FEWER_SEEDS = {"solver": 1, "optimizer": 1, "trainer": 2, "decomposition": 2, "format": 2}
+FEWER_SEEDS = {
+    "solver": 1,
+    "marginal method": 1,
+    "optimizer": 1,
+    "trainer": 2,
+    "decomposition": 2,
+    "format": 2,
+}
 
 
 class NotApplicable(Exception):

@@ -72,6 +72,11 @@ def test_solvers(thing, check):
     check(thing)
 
 
+@parametrize_with_checks(built_in("marginal method"))
+def test_marginal_methods(thing, check):
+    check(thing)
+
+
 @parametrize_with_checks(built_in("optimizer", "trainer"))
 def test_learning(thing, check):
     check(thing)

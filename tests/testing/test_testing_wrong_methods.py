@@ -19,6 +19,77 @@ def assert_caught(thing, name):
         one(thing)
 
 
+# ---------------------------------------------------------------------- marginal methods
+
+
+class Uniform(gm.MarginalMethod):
+    """Equal probabilities, and no bound: honest, if not good."""
+
+    name = "uniform"
+    lower, upper = -np.inf, np.inf
+
+    def run(self, problem):
+        states = problem.crf.n_states
+        p = np.repeat(1.0 / states, states)
+        return problem.answer(self.name, 0.0, p, self.lower, self.upper)
+
+
+class LowerTooHigh(Uniform):
+    lower = 1e3
+
+
+class UpperTooLow(Uniform):
+    upper = -1e3
+
+
+class CallsItselfExact(Uniform):
+    def run(self, problem):
+        exact = gm.marginals(problem.crf, problem.w, "brute-force", problem.temperature)
+        exact.node = super().run(problem).node
+        return exact
+
+
+class DoesNotAddUp(Uniform):
+    def run(self, problem):
+        found = super().run(problem)
+        found.node, found.status = found.node * 0.9, gm.MarginalStatus.BOUNDS
+        return found
+
+
+class ForgetsTheTemperature(Uniform):
+    def run(self, problem):
+        return gm.marginals(problem.crf, problem.w, "brute-force")
+
+
+class DrawsAnew(Uniform):
+    rng = np.random.default_rng(0)
+
+    def run(self, problem):
+        found = super().run(problem)
+        found.node = found.node * self.rng.random()
+        return found
+
+
+def test_an_honest_marginal_method_passes():
+    gm.testing.check(Uniform())
+
+
+@pytest.mark.parametrize(
+    "thing, name",
+    [
+        (LowerTooHigh(), "check_bounds_hold_log_z"),
+        (UpperTooLow(), "check_bounds_hold_log_z"),
+        (CallsItselfExact(), "check_bounds_hold_log_z"),
+        (ForgetsTheTemperature(), "check_bounds_hold_log_z"),
+        (DoesNotAddUp(), "check_marginals_are_distributions"),
+        (DrawsAnew(), "check_same_seed_same_marginals"),
+        (LowerTooHigh(), "check_infeasible_models_have_no_lower_bound"),
+    ],
+)
+def test_wrong_marginal_methods_are_caught(thing, name):
+    assert_caught(thing, name)
+
+
 # ---------------------------------------------------------------------- MAP solvers
 
 
