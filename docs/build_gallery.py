@@ -24,8 +24,8 @@ GALLERY = DOCS / "pages" / "gallery"
 SECONDS = 300
 LEAD = """# Gallery
 
-Plain scripts in `examples/`, run by `python docs/build_gallery.py`; the text under each picture is what the script printed. Try
-one with `python examples/plot_denoise.py`; `--quick` makes it smaller.
+Plain scripts in `examples/`. Try one with `python examples/plot_denoise.py`; `--quick` makes it
+smaller. Each page shows the picture, what the script printed, and its code.
 """
 #: runs a script, then saves the last figure that it left open
 RUNNER = """
@@ -85,23 +85,27 @@ def shrink(source: Path, target: Path, width: int = 1000) -> None:
     image.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
-def page() -> str:
-    """The gallery as markdown, from the scripts and what is kept of their runs."""
-    parts = [LEAD]
+def index() -> str:
+    """The overview: a thumbnail and a title for each example."""
+    cards = []
     for script in scripts():
-        title, text = title_and_text(script)
-        parts.append(f"## {title}\n\n{text}\n")
-        picture, printed = GALLERY / f"{script.stem}.png", GALLERY / f"{script.stem}.txt"
-        if picture.exists():
-            parts.append(f"![{title}]({picture.name})\n")
-        if printed.exists() and printed.stat().st_size:
-            parts.append(f"```text\n{printed.read_text(encoding='utf-8').rstrip()}\n```\n")
-        code = script.read_text(encoding="utf-8").rstrip()
-        parts.append(
-            f'??? example "examples/{script.name}"\n\n'
-            + "\n".join(f"    {line}".rstrip() for line in ["```py", *code.splitlines(), "```"])
-            + "\n"
-        )
+        title, _ = title_and_text(script)
+        cards.append(f"[![]({script.stem}.png){{ .thumbnail }} {title}]({script.stem}.md)")
+    inner = "\n\n".join(cards)
+    return f'{LEAD}\n<div class="gallery" markdown>\n\n{inner}\n\n</div>\n'
+
+
+def page(script: Path) -> str:
+    """One example: what it is about, its picture, what it printed, its code."""
+    title, text = title_and_text(script)
+    parts = [f"# {title}\n\n{text}\n"]
+    picture, printed = GALLERY / f"{script.stem}.png", GALLERY / f"{script.stem}.txt"
+    if picture.exists():
+        parts.append(f"![{title}]({picture.name})\n")
+    if printed.exists() and printed.stat().st_size:
+        parts.append(f"```text\n{printed.read_text(encoding='utf-8').rstrip()}\n```\n")
+    code = script.read_text(encoding="utf-8").rstrip()
+    parts.append(f"## examples/{script.name}\n\n```py\n{code}\n```\n")
     return "\n".join(parts)
 
 
@@ -109,7 +113,9 @@ def on_files(files: Any, config: Any) -> Any:
     """Called by mkdocs."""
     from mkdocs.structure.files import File
 
-    files.append(File.generated(config, "gallery/index.md", content=page()))
+    files.append(File.generated(config, "gallery/index.md", content=index()))
+    for script in scripts():
+        files.append(File.generated(config, f"gallery/{script.stem}.md", content=page(script)))
     return files
 
 

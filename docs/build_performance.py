@@ -3,7 +3,8 @@
     python docs/build_performance.py [--data DIR]          # all of them, one after the other (about
     half an hour) python docs/build_performance.py highorder grids       # some of them
 
-runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt. Every number on
+runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt, and its numbers in
+NAME.json, of which ``tests/benchmarks/compare.py OLD NEW`` compares two. Every number on
 the page is a line of a text file there, and every text file the output of one command of the
 repository (NAME-SOMETHING.txt is a further run of NAME.py). mkdocs makes the page from them at
 every build (this file is one of its hooks).
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -35,8 +38,10 @@ on your machine and rebuild it:
 Read the ratios: they are taken within one run. Seconds depend on the machine and on what else it was doing. `--data DIR` adds the
 benchmarks on real instances.
 """
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 #: the arguments with which the outputs on the page are made; DIR is what --data says
 RECIPES = {
+    "cold": "",
     "clustering": "",
     "grids": "",
     "groupfs": "",
@@ -70,6 +75,18 @@ def measure(name: str, arguments: str, data: str | None) -> None:
     head = f"$ {command}    # Python {platform.python_version()}, numpy {numpy.__version__}, {platform.machine()}"
     MEASUREMENTS.mkdir(exist_ok=True)
     (MEASUREMENTS / f"{name}.txt").write_text(f"{head}\n{done.stdout}", encoding="utf-8")
+    content = json.dumps({"command": command, "rows": rows(done.stdout)}, indent=1)
+    (MEASUREMENTS / f"{name}.json").write_text(content + "\n", encoding="utf-8")
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    """The lines of a benchmark that have numbers: the words with # for each, and the numbers."""
+    found = []
+    for line in text.splitlines():
+        words = " ".join(NUMBER.sub("#", line).split())
+        if "#" in words:
+            found.append({"what": words, "numbers": [float(n) for n in NUMBER.findall(line)]})
+    return found
 
 
 def benchmark(measurement: str) -> str:

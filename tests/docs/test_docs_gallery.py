@@ -1,17 +1,19 @@
 """The gallery shows every example, the performance page every measurement."""
 
 import ast
+import json
 import re
 import sys
 
 import docs_code
 import pytest
 
-sys.path.insert(0, str(docs_code.ROOT / "docs"))
+sys.path[:0] = [str(docs_code.ROOT / "docs"), str(docs_code.ROOT / "tests" / "benchmarks")]
 import build_gallery
 import build_performance
+import compare
 
-sys.path.pop(0)
+del sys.path[:2]
 
 
 def test_every_example_says_what_to_see():
@@ -24,9 +26,10 @@ def test_every_example_says_what_to_see():
 
 
 def test_the_gallery_shows_every_example():
-    text = build_gallery.page()
+    text = build_gallery.index()
     for script in build_gallery.scripts():
-        assert f'"examples/{script.name}"' in text
+        assert f"({script.stem}.md)" in text and f"({script.stem}.png)" in text
+        assert f"examples/{script.name}" in build_gallery.page(script)
     for kept in build_gallery.GALLERY.glob("plot_*"):
         assert (build_gallery.EXAMPLES / f"{kept.stem}.py").exists(), (
             f"{kept.name} belongs to no example"
@@ -62,9 +65,8 @@ def test_a_measurement_names_its_command():
 
 
 def test_one_command_measures_every_benchmark():
-    assert set(build_performance.RECIPES) == {
-        p.stem for p in build_performance.BENCHMARKS.glob("*.py")
-    }
+    scripts = {p.stem for p in build_performance.BENCHMARKS.glob("*.py")}
+    assert set(build_performance.RECIPES) == scripts - {"compare"}
 
 
 def test_a_measurement_hides_where_the_data_was(tmp_path, monkeypatch):
@@ -77,6 +79,7 @@ def test_a_measurement_hides_where_the_data_was(tmp_path, monkeypatch):
     assert printed == "11"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", build_gallery.scripts(), ids=lambda p: p.stem)
 def test_an_example_runs_in_quick_mode(script, tmp_path, monkeypatch):
     monkeypatch.setattr(build_gallery, "GALLERY", tmp_path)
@@ -93,3 +96,15 @@ def test_an_example_runs(script, tmp_path, monkeypatch):
     monkeypatch.setattr(build_gallery, "GALLERY", tmp_path)
     build_gallery.run(script)
     assert (tmp_path / f"{script.stem}.png").stat().st_size < 150_000
+
+
+def test_two_results_are_compared_line_by_line(tmp_path, capsys):
+    old = {"rows": build_performance.rows("grid 20x20: 2.0 s, ratio 3.5\nno numbers")}
+    new = {"rows": build_performance.rows("grid 20x20: 2.1 s, ratio 7.0")}
+    for name, content in {"old": old, "new": new}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    paths = [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
+    assert compare.main(paths) == 1
+    shown = capsys.readouterr().out
+    assert "x 2.00" in shown and "1 numbers changed" in shown
+    assert compare.main([paths[0], paths[0]]) == 0

@@ -142,7 +142,14 @@ def test_bcfw_agrees_with_the_certified_optimum(seed):
     check_agreement("bcfw", seed)
 
 
-@pytest.mark.parametrize("optimizer", ["subgradient", "stochastic", "incremental"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "subgradient",
+        pytest.param("stochastic", marks=pytest.mark.slow),
+        pytest.param("incremental", marks=pytest.mark.slow),
+    ],
+)
 @drawn(3)
 def test_first_order_methods_agree_with_the_certified_optimum(optimizer, seed):
     check_agreement(optimizer, seed)
@@ -150,7 +157,12 @@ def test_first_order_methods_agree_with_the_certified_optimum(optimizer, seed):
 
 @pytest.mark.parametrize(
     "optimizer, passes",
-    [("bcfw", 150), ("subgradient", 3000), ("stochastic", 3000), ("incremental", 12_700)],
+    [
+        ("bcfw", 150),
+        ("subgradient", 3000),
+        pytest.param("stochastic", 3000, marks=pytest.mark.slow),
+        pytest.param("incremental", 12_700, marks=pytest.mark.slow),
+    ],
 )
 def test_optimisers_agree_on_the_first_problems(optimizer, passes, monkeypatch):
     monkeypatch.setitem(AGREE, optimizer, passes)
