@@ -24,7 +24,8 @@ class PrebuiltKernels(BuildHookInterface):
         if self.target_name != "wheel" or os.environ.get("GMLEARN_PREBUILT") == "0":
             return
         root = Path(self.root)
-        packages = [path.parent.name for path in root.glob("**/kernels.txt")]
+        lists = [root / "gmlearn" / "kernels.txt", *root.glob("plugins/*/kernels.txt")]
+        packages = [path.parent.name for path in lists]
         reason = compile_kernels(root, sorted(packages))
         if reason:
             self.app.display_warning(f"built without compiled kernels: {reason}")

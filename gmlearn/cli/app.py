@@ -18,7 +18,7 @@ from gmlearn.cli.console import FAILED, INTERRUPTED, OK, USAGE, CommandError, sa
 
 DESCRIPTION = "Define, solve and learn high-order graphical models."
 EPILOG = """examples:
-  gmlearn demo                                  learn to cluster on generated data, with a picture
+  gmlearn demo                                  define, solve, learn and cluster generated data
   gmlearn solve grid.uai --time-limit 10        the best labelling found, and a bound on the optimum
   gmlearn solve model.wcsp --json > answer.json
   gmlearn marginals network.uai                 probabilities of all labels, and log Z

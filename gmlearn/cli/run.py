@@ -28,9 +28,10 @@ say which folder layout they expect and where such data is published."""
 DEMO_EPILOG = """example:
   gmlearn demo --out my-first-run
 
-Needs no files. Learns a distance from a few partitions, clusters data that it has not seen, prints
-the accuracy before and
-after with the bound and the gap, and writes a figure and one self-contained HTML page."""
+Needs no files. Defines a model of pictures with cliques of nine pixels, learns its weights from
+pictures with hidden labels and labels a new one, with a bound; then learns a distance and clusters
+data that it has not seen. Prints before and after, beside simple methods, and writes figures and
+one self-contained HTML page."""
 
 
 def add_commands(commands: Any, **options: Any) -> None:
@@ -53,10 +54,10 @@ def add_commands(commands: Any, **options: Any) -> None:
     run.set_defaults(function=run_experiment)
     demo = commands.add_parser(
         "demo",
-        help="the main job in a minute: learn to cluster",
+        help="define, solve, learn and cluster, in less than a minute",
         epilog=DEMO_EPILOG,
         **options,
-        description="Learn to cluster, on generated data, with the picture.",
+        description="The main jobs on generated data, with pictures.",
     )
     demo.set_defaults(function=run_demo, data=None)
     for parser in (run, demo):
@@ -165,6 +166,7 @@ def carry_out(
     staging = Path(tempfile.mkdtemp(prefix=".part-", dir=out))
     run = Run(
         name=experiment.name,
+        title=experiment.summary,
         quick=arguments.quick,
         seed=arguments.seed,
         data=arguments.data,
@@ -246,6 +248,7 @@ def _describe(run: Run, target: Path, files: list[str]) -> str:
             f"{run.seconds:.1f} s\n",
             *tables,
             *run.notes,
+            *(["\nTo do it yourself:", run.code] if run.code else []),
             f"\nIn {target}: {', '.join(files)}",
             f"Open {target / 'report.html'} for all of it on one page.",
         ]

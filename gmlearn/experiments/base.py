@@ -77,6 +77,12 @@ class Run:
     tables: list[tuple[str, list[str], list[list[Any]]]] = field(default_factory=list)
     figures: list[tuple[str, str, Path | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: what the experiment is about, the heading of the report
+    title: str = ""
+    #: column of a table -> what it means
+    meanings: dict[str, str] = field(default_factory=dict)
+    #: how to do it oneself, the end of the report
+    code: str = ""
     seconds: float = 0.0
     started: float = field(default_factory=time.perf_counter, repr=False)
     #: (title of a table or file name of a figure, seconds from the start until it was there)
@@ -141,6 +147,10 @@ class Run:
         """A sentence for the reader of the report."""
         self.notes.append(text)
 
+    def explain(self, column: str, meaning: str) -> None:
+        """What a column of the tables means; stands under each table that has it."""
+        self.meanings[column] = meaning
+
     def as_dict(self) -> dict[str, Any]:
         """Everything that goes into ``result.json``."""
         return {
@@ -158,6 +168,7 @@ class Run:
             "timings": [{"ready": what, "seconds": round(at, 3)} for what, at in self.timings],
             "values": _plain(self.values),
             "notes": self.notes,
+            "columns": self.meanings,
             "tables": [{"title": t, "header": h, "rows": _plain(r)} for t, h, r in self.tables],
             "figures": [{"file": f, "caption": c} for f, c, _ in self.figures],
         }

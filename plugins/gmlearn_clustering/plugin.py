@@ -27,7 +27,9 @@ def _demo(run: gm.Run) -> None:
 def gmlearn_experiments() -> list[gm.Experiment]:
     return [
         gm.Experiment(
-            "demo", "Learn a distance from partitions, then cluster sets never seen before", _demo
+            "demo",
+            "Define, solve and learn a model of pictures, then learn to cluster",
+            _demo,
         ),
         gm.Experiment(
             "cluster-synthetic",

@@ -8,7 +8,8 @@ import sys
 import docs_code
 import pytest
 
-sys.path[:0] = [str(docs_code.ROOT / "docs"), str(docs_code.ROOT / "tests" / "benchmarks")]
+sys.path.insert(0, str(docs_code.ROOT / "docs"))
+sys.path.insert(0, str(docs_code.ROOT / "tests" / "benchmarks"))
 import build_gallery
 import build_performance
 import compare
