@@ -3,7 +3,8 @@
 They never solve anything.
 """
 
-from gmlearn.potentials.base import Block, RaggedBlock, Weights, expected_features
+from gmlearn.potentials.base import Block, RaggedBlock, Weights
+from gmlearn.potentials.deprecated import expected_features
 from gmlearn.potentials.feature_table import FeatureTable
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gmlearn._utils.deprecation import deprecated
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.arguments import arguments_of, check_lengths
 from gmlearn.potentials.form import PairwiseForm
@@ -463,9 +462,3 @@ def weighted_bincount(index: np.ndarray, weight: np.ndarray | None, minlength: i
     return np.bincount(index.ravel(), None if weight is None else weight.ravel(), minlength).astype(
         float
     )
-
-
-@deprecated("block.expected_features(joint)", removed_in="0.4")
-def expected_features(block: Block, joint: np.ndarray) -> dict[str, np.ndarray]:
-    """The features of a block under joint label probabilities of its cliques."""
-    return block.expected_features(joint)

@@ -22,7 +22,6 @@ from gmlearn.probabilities.exact import stacked
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, lacks_tables
 from gmlearn.probabilities.result import Marginals
 from gmlearn.probabilities.tables import Tables, outer_products
-from gmlearn.slaves._colouring_numba import greedy_colouring
 from gmlearn.solvers.api import solve
 
 #: largest change of a probability at which a pass is the last one
@@ -194,6 +193,8 @@ def tree_colours(tables: Tables, tree: np.ndarray, rest: np.ndarray) -> np.ndarr
     members = tree[tables.scope[rest[tables.owner]]] if len(tables.owner) else tables.scope
     pairs = np.unique(members * np.int64(max(len(rest), 1)) + owner)
     indptr = np.searchsorted(pairs // max(len(rest), 1), np.arange(len(tree) + 1))
+    from gmlearn.slaves._colouring_numba import greedy_colouring
+
     return greedy_colouring(pairs % max(len(rest), 1), indptr, max(len(rest), 1))
 
 

@@ -107,7 +107,7 @@ def worker_pid(_):
 
 
 @pytest.mark.parametrize("optimizer, passes", [("subgradient", 150), ("bcfw", 60)])
-@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("checkpoint", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tmp_path):
     """Its samples are built again, from the last checkpoint or from nothing, and training ends
     at the same objective.
