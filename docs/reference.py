@@ -29,6 +29,7 @@ PACKAGES = (
     "gmlearn_highorder",
     "gmlearn_clustering",
     "gmlearn_mlca",
+    "gmlearn_multicut",
     "gmlearn_vision",
     "gmlearn_groupfs",
     "gmlearn_pointsets",
