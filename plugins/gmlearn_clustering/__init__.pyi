@@ -1,3 +1,4 @@
+from gmlearn_clustering.cccp import ConcaveConvex as ConcaveConvex
 from gmlearn_clustering.completion import medoid_completion as medoid_completion
 from gmlearn_clustering.crossfit import (
     cross_fit as cross_fit,

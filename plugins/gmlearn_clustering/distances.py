@@ -14,8 +14,7 @@ import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.energy import check_costs, with_penalty
-from gmlearn_clustering.fitted_distances import deviations
-from gmlearn_clustering.metrics import METRICS, named_distance, squared_euclidean
+from gmlearn_clustering.metrics import METRICS, deviations, named_distance, squared_euclidean
 
 
 class SampleDistances(Protocol):

@@ -10,14 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 import gmlearn as gm
-
-
-def deviations(X: np.ndarray) -> np.ndarray:
-    """Standard deviations (D,) of the columns, 1 for those that are constant up to rounding: new
-    points may differ there.
-    """
-    spread = X.std(axis=0)
-    return np.where(spread > 1e-9 * np.abs(X).max(axis=0), spread, 1.0)
+from gmlearn_clustering.metrics import deviations
 
 
 def location(views: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -59,13 +59,16 @@ class ExemplarClusteringLearner(BaseEstimator):
     graph : True clusters the graph distance of the learnt combination (see `graph`), every feature
         at mean 1 within the set; False the combination itself; or "auto".
     alpha, beta : weights of the loss (number of exemplars per cluster, wrong assignments).
-    tau : weight of the regulariser. regularizer : "l1" or "l2". constraints : "nonnegative" or
-        "none".
+    tau : weight of the regulariser. regularizer : "l1", "l2" or a `gm.Regularizer`, which brings
+        its own weight. constraints : "nonnegative", "none" or a set such as `gm.Simplex()`.
+    method, optimizer : of ``gm.train``, by name: "dual-decomposition" with "subgradient" (as in the
+        paper), "stochastic", "bcfw", ...; method "cccp" is the latent SVM with whole convex
+        problems between two completions.   n_jobs : workers over training sets.
     penalty : d_qq during training, or "learn".
     contrast_share : share of the weight, in [0, 1], that is given out by contrast; 0 leaves the
         weights of training alone.
     n_rounds : training rounds. n_inner : rounds between two completions (T of the paper).
-        stochastic : one sample a step.
+        stochastic : one sample a step, the optimiser "stochastic".
     step, lambda_step : first steps of the weights and of the multipliers; they fall as training
         goes on.
     penalty_rule : how `cluster` finds the number of clusters: "transfer", calibrated, for sets with
@@ -103,8 +106,11 @@ class ExemplarClusteringLearner(BaseEstimator):
         alpha: float = 1.0,
         beta: float = 1.0,
         tau: float = 0.1,
-        regularizer: str = "l1",
-        constraints: str = "nonnegative",
+        regularizer: Any = "l1",
+        constraints: Any = "nonnegative",
+        method: str = "dual-decomposition",
+        optimizer: str = "subgradient",
+        n_jobs: int = 1,
         penalty: Any = 1.0,
         contrast_share: float = 0.5,
         n_rounds: int = 100,
@@ -124,6 +130,9 @@ class ExemplarClusteringLearner(BaseEstimator):
         self.tau = tau
         self.regularizer = regularizer
         self.constraints = constraints
+        self.method = method
+        self.optimizer = optimizer
+        self.n_jobs = n_jobs
         self.penalty = penalty
         self.contrast_share = contrast_share
         self.n_rounds = n_rounds
@@ -222,20 +231,31 @@ class ExemplarClusteringLearner(BaseEstimator):
         ]
         n_features = samples[0].n_features
         start = {DISTANCE: np.full(n_features, 1.0 / n_features)}
-        norm = gm.L1 if self.regularizer == "l1" else gm.L2
-        regularizer: dict[str, gm.Regularizer] = {DISTANCE: norm(self.tau)}
-        constraints = {DISTANCE: gm.NonNegative()} if self.constraints == "nonnegative" else {}
+        norms: dict[Any, Any] = {"l1": gm.L1(self.tau), "l2": gm.L2(self.tau)}
+        named = isinstance(self.regularizer, str)
+        regularizer: dict[str, Any] = {
+            DISTANCE: norms[self.regularizer] if named else self.regularizer
+        }
+        constraints: dict[str, Any] = {DISTANCE: self.constraints}
+        if isinstance(self.constraints, str):
+            constraints = {DISTANCE: gm.NonNegative()} if self.constraints != "none" else {}
         if penalty is None:
             start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = (
                 np.ones(1),
                 gm.NoRegularizer(),
                 gm.NonNegative(),
             )
+        optimizer = "stochastic" if self.stochastic else self.optimizer
+        steps: dict[str, Any] = {}
+        if optimizer in ("subgradient", "stochastic", "incremental"):
+            steps = {"step": self.step, "lambda_step": self.lambda_step}
         return gm.train(
             problem,
             loss=ClusteringLoss(self.alpha, self.beta),
             decomposition="exemplar",
-            optimizer="stochastic" if self.stochastic else "subgradient",
+            method=self.method,
+            optimizer=optimizer,
+            n_jobs=self.n_jobs,
             regularizer=regularizer,
             constraints=constraints or None,
             weights=start,
@@ -244,8 +264,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             completion_every=self.n_inner,
             seed=self._seed,
             show_progress=False,
-            step=self.step,
-            lambda_step=self.lambda_step,
+            **steps,
         )
 
     def distance(self, X: Any, Y: Any = None) -> np.ndarray:
@@ -370,8 +389,10 @@ class ExemplarClusteringLearner(BaseEstimator):
             gm.check_number(name, getattr(self, name), low=0.0, strict=True)
         gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
         gm.check_number("n_inner", self.n_inner, low=1, integer=True)
-        gm.check_choice("regularizer", self.regularizer, ("l1", "l2"))
-        gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
+        if isinstance(self.regularizer, str):
+            gm.check_choice("regularizer", self.regularizer, ("l1", "l2"))
+        if isinstance(self.constraints, str):
+            gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
         rules = ("auto", "transfer", "fee", "training")
         gm.check_choice("penalty_rule", self.penalty_rule, rules)
         gm.check_choice("weighting", self.weighting, ("auto", "max-margin", *WEIGHTINGS))

@@ -37,6 +37,14 @@ def squared_euclidean(
     return distances
 
 
+def deviations(X: np.ndarray) -> np.ndarray:
+    """Standard deviations (D,) of the columns, 1 for those that are constant up to rounding: new
+    points may differ there.
+    """
+    spread = X.std(axis=0)
+    return np.where(spread > 1e-9 * np.abs(X).max(axis=0), spread, 1.0)
+
+
 def euclidean(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """|x - y| for all pairs."""
     return np.sqrt(np.maximum(squared_euclidean(X, Y), 0.0))

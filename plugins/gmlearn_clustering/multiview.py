@@ -16,10 +16,9 @@ from gmlearn_clustering.fitted_distances import (
     LDAPosterior,
     LDAProjection,
     MLCAProjection,
-    deviations,
 )
 from gmlearn_clustering.learner import ExemplarClusteringLearner
-from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.metrics import deviations, squared_euclidean
 from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.plots import plot_weights
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi

@@ -73,6 +73,13 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
 
 
 @gm.hookimpl
+def gmlearn_trainers() -> list[gm.Trainer]:
+    from gmlearn_clustering.cccp import ConcaveConvex
+
+    return [ConcaveConvex()]
+
+
+@gm.hookimpl
 def gmlearn_solvers() -> list[gm.MapSolver]:
     from gmlearn_clustering.solver import ExemplarSolver
 

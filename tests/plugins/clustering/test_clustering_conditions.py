@@ -171,7 +171,7 @@ def test_no_texture_descriptor_is_made_of_rounding():
     """Means that are 0 but for rounding became features of unit variance, and results differed
     from machine to machine.
     """
-    from gmlearn_clustering.fitted_distances import deviations
+    from gmlearn_clustering.metrics import deviations
     from gmlearn_clustering.textures import texture_views
 
     images = np.random.default_rng(0).integers(0, 256, (12, 40, 40)).astype(float)
