@@ -10,6 +10,10 @@ import numpy as np
 from ._match_numba import fit_soft, hard_alternation, squared_distances
 from ._sinkhorn_numba import FASTMATH, FREE, softassign_pair
 
+#: ranking takes an unmatched point for at least this share of the set's mean squared radius, and
+#: the first steps of the alternation for at least that: a low price sees only its own surroundings
+RANK_SHARE, FIRST_SHARE, FIRST_STEPS = 0.2, 0.1, 3
+
 
 @numba.njit(cache=True, nogil=True)
 def set_targets(n, m, outlier_cost, row_target, col_target):
@@ -160,6 +164,16 @@ def nearest_sum(x, n, y, m, R, s, outlier_cost, moved, nearest):
 
 
 @numba.njit(cache=True, nogil=True)
+def mean_square(x, n):
+    """Mean squared length of the first n points."""
+    total = 0.0
+    for j in range(n):
+        for d in range(x.shape[1]):
+            total += x[j, d] * x[j, d]
+    return total / n
+
+
+@numba.njit(cache=True, nogil=True)
 def rank_starts(
     x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0, outlier_cost, starts
 ):
@@ -171,6 +185,7 @@ def rank_starts(
     score, candidates = np.empty(n_turns), np.empty((n_turns, D, D))
     for p in range(len(image)):
         i, a = image[p], centre[p]
+        price = max(outlier_cost, RANK_SHARE * mean_square(x[i], x_size[i]))
         for g in range(n_turns):
             for d in range(D):
                 for e in range(D):
@@ -186,7 +201,7 @@ def rank_starts(
                 y_size[a],
                 candidates[g],
                 s0[i, a],
-                outlier_cost,
+                price,
                 moved,
                 nearest,
             )
@@ -214,14 +229,18 @@ def hard_from_starts(
     partner,
     distance,
     max_iter,
+    from_afar,
 ):
     """Best hard match over the starts (P, B, D, D) of every pair; state and answers are indexed
     by pair p.
+
+    With `from_afar` the first steps of each start see outliers at a higher price.
     """
     D = x.shape[2]
     for p in range(len(image)):
         i, a = image[p], centre[p]
         distance[p] = np.inf
+        first = max(outlier_cost, FIRST_SHARE * mean_square(x[i], x_size[i]))
         trial_R, trial_t, trial_partner = (
             np.empty((D, D)),
             np.empty(D),
@@ -229,6 +248,21 @@ def hard_from_starts(
         )
         for b in range(starts.shape[1]):
             trial_R[:], trial_t[:] = starts[p, b], t0[p, b]
+            trial_s = s0[p, b]
+            if from_afar and first > outlier_cost:
+                trial_s, _ = hard_alternation(
+                    x[i],
+                    x_size[i],
+                    y[a],
+                    y_size[a],
+                    first,
+                    free,
+                    trial_R,
+                    trial_t,
+                    trial_s,
+                    trial_partner,
+                    FIRST_STEPS,
+                )
             trial_s, value = hard_alternation(
                 x[i],
                 x_size[i],
@@ -238,7 +272,7 @@ def hard_from_starts(
                 free,
                 trial_R,
                 trial_t,
-                s0[p, b],
+                trial_s,
                 trial_partner,
                 max_iter,
             )

@@ -36,14 +36,18 @@ def squared_distances(x, n, y, m, R, t, s, moved, cost):
 
 @numba.njit(cache=True, nogil=True)
 def best_rotation(C, R):
-    """The proper rotation with the largest tr(R' C)."""
+    """The R with the largest tr(R' C) among those as handed as the given R: rotations, or
+    rotations with a reflection.
+    """
     if C.shape[0] == 2:
-        angle = np.arctan2(C[1, 0] - C[0, 1], C[0, 0] + C[1, 1])
+        hand = np.sign(R[0, 0] * R[1, 1] - R[0, 1] * R[1, 0])
+        angle = np.arctan2(C[1, 0] - hand * C[0, 1], C[0, 0] + hand * C[1, 1])
         cos, sin = np.cos(angle), np.sin(angle)
-        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = cos, -sin, sin, cos
+        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = cos, -hand * sin, sin, hand * cos
     else:
+        hand = np.sign(np.linalg.det(R))
         left, _, right = np.linalg.svd(C)
-        last = np.sign(np.linalg.det(left) * np.linalg.det(right))
+        last = hand * np.sign(np.linalg.det(left) * np.linalg.det(right))
         for d in range(3):
             for e in range(3):
                 R[d, e] = (

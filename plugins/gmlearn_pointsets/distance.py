@@ -22,6 +22,11 @@ BETA_START, BETA_END, ANNEAL_RATE, SWEEPS = 8.0, 200.0, 1.5, 2
 #: Sinkhorn inside the annealing: the next sweep corrects what this one leaves
 SINKHORN_TOL, SINKHORN_SWEEPS = 1e-3, 50
 MAX_ALTERNATIONS = 50
+#: starts ranked and followed by the global search, by dimension
+GLOBAL_SEARCH = {2: (72, 24), 3: (864, 30)}
+#: with outliers the centroids are off: the global search also starts this far from them, in units
+#: of the root mean squared radius
+SHIFT_SHARE = 0.4
 #: numbers that the state of one block of pairs may hold
 STATE_ENTRIES = 20_000_000
 
@@ -72,12 +77,13 @@ def point_set_distance(
     translation: bool = True,
     scale: bool = False,
     dims: int | None = None,
-    method: str = "softassign",
+    reflection: bool = False,
+    method: str = "global",
     outlier_cost: float | None = None,
     temperature: float = 0.0,
     max_rotation: float | None = None,
-    n_starts: int = 24,
-    n_refine: int = 4,
+    n_starts: int | None = None,
+    n_refine: int | None = None,
 ) -> PointSetMatch:
     r"""Distance between point sets under the best correspondence and motion.
 
@@ -93,18 +99,22 @@ def point_set_distance(
     rotation, translation, scale : which motions are free. With `scale` the distance is in the units
         of X and no longer symmetric.
     dims : 2 or 3, checked against the data; None: whatever the data has.
-    method : "softassign" anneals a soft match from each start and finishes hard; "hard" alternates
-        linear assignment and the closed form from each start: five to ten times faster, more easily
-        trapped when noise is high.
+    reflection : let `rotation` include mirror images, det R = -1.
+    method : "global" alternates linear assignment and the closed form from rotations that cover all
+        of them; "softassign" anneals a soft match from a few starts and finishes hard; "hard"
+        alternates from a few starts: the fastest, and often trapped.
     outlier_cost : price of leaving a point of either set unmatched. None: none of the smaller set
         may be, and the surplus of the larger is left out at no cost.
-    temperature : for "softassign": stop at this temperature and return the soft match (`plan`) with
-        its expected cost.
+    temperature : stop at this temperature and return the soft match (`plan`) with its expected
+        cost, annealed as by "softassign"; not for "hard".
     max_rotation : radians: start the search from rotations up to this angle only, for sets that are
         known to be roughly upright (a 6 is not a 9). None: any rotation.
-    n_starts : rotations tried between the principal axes (plane: equally spaced; space: 24 or 60),
-        ranked by the sum of nearest-point distances. 1 starts from no rotation only.
-    n_refine : how many of them are followed to the end.
+    n_starts : rotations tried between the principal axes, ranked by the sum of nearest-point
+        distances. In the plane they are equally spaced; in space the 24 rotations of the cube, the
+        60 of the icosahedron, or, from 61 on, about as many that cover all rotations evenly. 1
+        starts from no rotation only. None: 24, for "global" 72 in the plane and 864 in space.
+    n_refine : how many of them are followed to the end. None: 4, for "global" 24 and 30, and with
+        an `outlier_cost` each from several shifts.
 
     Returns
     -------
@@ -124,8 +134,13 @@ def point_set_distance(
     (0.0, [3, 2, 1, 0])
     """
     _check_search(method, temperature, n_starts, n_refine, dims)
-    motions = checked_motions(rotation, translation, scale, outlier_cost, max_rotation)
+    motions = checked_motions(rotation, translation, scale, outlier_cost, max_rotation, reflection)
     x = check_point_sets("X", X, dims)
+    if temperature > 0:
+        method = "softassign"
+    default_starts, default_refine = GLOBAL_SEARCH[x.dims] if method == "global" else (24, 4)
+    n_starts = default_starts if n_starts is None else n_starts
+    n_refine = default_refine if n_refine is None else n_refine
     y = x if Y is None else check_point_sets("Y", Y, dims)
     if x.dims != y.dims:
         raise ValueError(f"X, Y: the points have different dimensions, {x.dims} and {y.dims}")
@@ -147,14 +162,15 @@ def point_set_distance(
 
 
 def _check_search(method, temperature, n_starts, n_refine, dims) -> None:
-    gm.check_choice("method", method, ("softassign", "hard"))
+    gm.check_choice("method", method, ("global", "softassign", "hard"))
     gm.check_number("temperature", temperature, low=0.0)
     if method == "hard" and temperature > 0:
         raise ValueError(
             f"temperature: method 'hard' has none, got {temperature!r}; use method 'softassign'"
         )
-    gm.check_number("n_starts", n_starts, low=1, integer=True)
-    gm.check_number("n_refine", n_refine, low=1, integer=True)
+    for name, value in (("n_starts", n_starts), ("n_refine", n_refine)):
+        if value is not None:
+            gm.check_number(name, value, low=1, integer=True)
     if dims is not None and dims not in (2, 3):
         raise ValueError(f"dims: expected 2, 3 or None, got {dims!r}")
 
@@ -196,14 +212,19 @@ def _match_block(x, y, image, centre, motions, method, n_starts, n_refine, tempe
     if temperature > 0:
         distance, partner, R, t, s, plan = _soft_match(pairs, temperature)
     else:
-        shifts = np.zeros(pairs.starts.shape[:2] + (x.dims,))
+        if method == "global" and motions.translation and np.isfinite(motions.outlier_cost):
+            shifts = _shifted_starts(pairs)
+        else:
+            shifts = np.zeros(pairs.starts.shape[:2] + (x.dims,))
         scales = np.repeat(pairs.scale[image, centre][:, None], pairs.starts.shape[1], axis=1)
         if method == "softassign":
             for b in range(pairs.starts.shape[1]):
                 pairs.starts[:, b], shifts[:, b], scales[:, b], _ = _anneal(
                     pairs, b, BETA_END, SWEEPS
                 )
-        distance, partner, R, t, s = hard_match(pairs, shifts, scales)
+        distance, partner, R, t, s = hard_match(
+            pairs, shifts, scales, from_afar=method != "softassign"
+        )
         plan = None
     t = t + x_mean[image] - s[:, None] * np.einsum("pde,pe->pd", R, y_mean[centre])
     return distance, partner, R, t, s, plan
@@ -219,10 +240,10 @@ def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
     scale = np.ones((len(x), len(y)))
     if motions.scale:
         scale = np.sqrt(x.spreads()[:, None] / y.spreads())
-    if not motions.rotation or n_starts == 1:
+    if not motions.rotation or (n_starts == 1 and not motions.reflection):
         starts = np.broadcast_to(np.eye(x.dims), (len(image), 1, x.dims, x.dims)).copy()
     else:
-        turns = start_rotations(x.dims, n_starts, motions.max_rotation)
+        turns = start_rotations(x.dims, n_starts, motions.max_rotation, motions.reflection)
         starts = np.empty((len(image), min(n_refine, len(turns)), x.dims, x.dims))
         x_frames, y_frames = _frames(x, motions), _frames(y, motions)
         rank_starts(
@@ -242,6 +263,19 @@ def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
     return Pairs(x, y, image, centre, starts, scale, motions)
 
 
+def _shifted_starts(pairs: Pairs) -> np.ndarray:
+    """Every start from the centroid and from either side of it along each principal axis of X:
+    starts (P, B, D, D) become (P, (2D + 1) B, D, D), and their shifts are returned.
+    """
+    frames = np.swapaxes(principal_frames(pairs.x.points, pairs.x.sizes), 1, 2)
+    radius = SHIFT_SHARE * np.sqrt(pairs.x.spreads())[:, None, None]
+    around = np.concatenate([np.zeros_like(frames[:, :1]), radius * frames, -radius * frames], 1)
+    n_pairs, n_starts = pairs.starts.shape[:2]
+    pairs.starts = np.repeat(pairs.starts, around.shape[1], axis=1)
+    shifts = np.broadcast_to(around[pairs.image, None], (n_pairs, n_starts, *around.shape[1:]))
+    return shifts.reshape(n_pairs, -1, pairs.x.dims).copy()
+
+
 def _frames(sets: PointSets, motions: Motions) -> np.ndarray:
     """Frames (I, D, D) between which start rotations are tried: principal axes, or none if
     rotation is limited.
@@ -251,8 +285,11 @@ def _frames(sets: PointSets, motions: Motions) -> np.ndarray:
     return np.broadcast_to(np.eye(sets.dims), (len(sets), sets.dims, sets.dims)).copy()
 
 
-def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray):
-    """Alternate assignment and closed form from every start; the best of each pair."""
+def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray, from_afar: bool = False):
+    """Alternate assignment and closed form from every start; the best of each pair.
+
+    `from_afar`: the starts are guesses, so outliers cost more in the first steps.
+    """
     from ._batch_numba import hard_from_starts
 
     n, dims = len(pairs.image), pairs.x.dims
@@ -276,6 +313,7 @@ def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray):
         partner,
         distance,
         MAX_ALTERNATIONS,
+        from_afar,
     )
     return distance, partner, R, t, s
 

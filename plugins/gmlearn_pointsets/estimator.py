@@ -36,7 +36,7 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
         radius r.
     membership_ratio : inverse temperature of the memberships over that of the matches.
     max_sweeps : sweeps at one temperature at most; fewer if the energy stands still.
-    rotation, translation, scale, max_rotation, outlier_cost, n_starts, n_refine : as in
+    rotation, translation, scale, reflection, max_rotation, outlier_cost, n_starts, n_refine : as in
         `point_set_distance`.
     sinkhorn_tol, sinkhorn_sweeps : how far each soft match is taken in one sweep.
     random_state : int, `numpy.random.RandomState` or None.
@@ -81,6 +81,7 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
         rotation: bool = True,
         translation: bool = True,
         scale: bool = False,
+        reflection: bool = False,
         max_rotation: float | None = None,
         outlier_cost: float | None = None,
         n_starts: int = 12,
@@ -101,6 +102,7 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
         self.rotation = rotation
         self.translation = translation
         self.scale = scale
+        self.reflection = reflection
         self.max_rotation = max_rotation
         self.outlier_cost = outlier_cost
         self.n_starts = n_starts
@@ -191,7 +193,13 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
     def _motions(self, unit: float) -> Motions:
         """What may move, for points measured in `unit`."""
         return checked_motions(
-            self.rotation, self.translation, self.scale, self.outlier_cost, self.max_rotation, unit
+            self.rotation,
+            self.translation,
+            self.scale,
+            self.outlier_cost,
+            self.max_rotation,
+            self.reflection,
+            unit,
         )
 
     def _start(self, images: PointSets, rows: DistanceRows, rng: np.random.Generator) -> PointSets:

@@ -99,15 +99,44 @@ def principal_frames(points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def start_rotations(dims: int, n_starts: int, max_rotation: float | None = None) -> np.ndarray:
-    """Rotations (S, D, D) to try between two frames.
+def start_rotations(
+    dims: int, n_starts: int, max_rotation: float | None = None, reflection: bool = False
+) -> np.ndarray:
+    """Rotations (S, D, D) to try between two frames; with `reflection` also their mirror images.
 
-    With no limit they form a group that holds every change of the axes' signs: in the plane
-    `n_starts` equal turns (made even), in space the 24 rotations of the cube or, from 25 on, the 60
-    of the icosahedron. Because the group absorbs the sign ambiguity of principal axes, the set of
-    starts turns with the points, and the distance is invariant even where the search is not
-    exhaustive. With a limit (radians): turns up to it, to be used without principal axes.
+    With no limit every change of the axes' signs maps them to each other: in the plane `n_starts`
+    equal turns (made even), in space the 24 rotations of the cube, from 25 on the 60 of the
+    icosahedron, from 61 on a `covering` of all rotations. Because the set absorbs the sign
+    ambiguity of principal axes, the starts turn with the points, and the distance is invariant even
+    where the search is not exhaustive. With a limit (radians): turns up to it, to be used without
+    principal axes.
     """
+    if n_starts == 1:
+        turns = np.eye(dims)[None]
+    else:
+        turns = _turns(dims, n_starts, max_rotation)
+    if reflection:
+        turns = np.concatenate([turns, turns @ np.diag([-1.0] + [1.0] * (dims - 1))])
+    return turns
+
+
+def covering(n_cells: int) -> np.ndarray:
+    """4 n^3 rotations in space (S, 3, 3), none of all farther than about 156/n degrees from one.
+
+    Rotations are the points of the sphere of unit quaternions, opposite points being the same. Its
+    half is covered by four of the eight faces of a cube, each with n x n x n points at equal
+    angles. The set is closed under products with half turns about the axes, from either side: they
+    only permute the coordinates of a quaternion and change their signs.
+    """
+    from scipy.spatial.transform import Rotation
+
+    line = np.tan((np.arange(n_cells) + 0.5 - n_cells / 2) * (np.pi / 2) / n_cells)
+    face = np.stack(np.meshgrid(line, line, line, indexing="ij"), -1).reshape(-1, 3)
+    faces = [np.insert(face, axis, 1.0, axis=1) for axis in range(4)]
+    return Rotation.from_quat(np.concatenate(faces)).as_matrix()
+
+
+def _turns(dims: int, n_starts: int, max_rotation: float | None) -> np.ndarray:
     if dims == 2 and max_rotation is not None:
         return planar_rotation(
             np.linspace(-max_rotation, max_rotation, n_starts + 1 - n_starts % 2)
@@ -115,9 +144,13 @@ def start_rotations(dims: int, n_starts: int, max_rotation: float | None = None)
     if dims == 2:
         n_starts += n_starts % 2
         return planar_rotation(2 * np.pi * np.arange(n_starts) / n_starts)
-    from scipy.spatial.transform import Rotation
+    if n_starts > 60:
+        turns = covering(round((n_starts / 4) ** (1 / 3)))
+    else:
+        from scipy.spatial.transform import Rotation
 
-    group = Rotation.create_group("O" if n_starts <= 24 else "I")
-    return group.as_matrix()[
-        group.magnitude() <= (np.inf if max_rotation is None else max_rotation)
-    ]
+        turns = Rotation.create_group("O" if n_starts <= 24 else "I").as_matrix()
+    if max_rotation is None:
+        return turns
+    angle = np.arccos(np.clip((np.trace(turns, axis1=1, axis2=2) - 1) / 2, -1.0, 1.0))
+    return np.concatenate([np.eye(3)[None], turns[(angle <= max_rotation) & (angle > 1e-9)]])

@@ -14,7 +14,7 @@ from .sets import PointSets
 @dataclass(frozen=True)
 class Motions:
     """What may move: rotation (searched up to `max_rotation` radians), translation, scale; the
-    price of an unmatched point.
+    price of an unmatched point; reflection along with rotation.
 
     An infinite `outlier_cost` means that no point of the smaller set may go unmatched.
     """
@@ -24,6 +24,7 @@ class Motions:
     scale: bool = False
     outlier_cost: float = np.inf
     max_rotation: float | None = None
+    reflection: bool = False
 
     @property
     def free(self) -> np.ndarray:
@@ -32,7 +33,13 @@ class Motions:
 
 
 def checked_motions(
-    rotation, translation, scale, outlier_cost, max_rotation, unit: float = 1.0
+    rotation,
+    translation,
+    scale,
+    outlier_cost,
+    max_rotation,
+    reflection: bool = False,
+    unit: float = 1.0,
 ) -> Motions:
     """`Motions` from a user's arguments, for points measured in `unit`; `outlier_cost` None is
     infinite.
@@ -42,7 +49,11 @@ def checked_motions(
         price = float(gm.check_number("outlier_cost", outlier_cost, low=0.0, strict=True)) / unit**2
     if max_rotation is not None:
         max_rotation = float(gm.check_number("max_rotation", max_rotation, low=0.0, high=np.pi))
-    return Motions(bool(rotation), bool(translation), bool(scale), price, max_rotation)
+    if reflection and not rotation:
+        raise ValueError("reflection: needs rotation=True, of which it is a part")
+    return Motions(
+        bool(rotation), bool(translation), bool(scale), price, max_rotation, bool(reflection)
+    )
 
 
 @dataclass

@@ -11,9 +11,12 @@ import time
 
 import numpy as np
 from gmlearn_pointsets import make_point_sets, point_set_distance
+from gmlearn_pointsets.distance import hard_match
 from gmlearn_pointsets.hard import match_all
+from gmlearn_pointsets.rigid import planar_rotation
 from gmlearn_pointsets.sets import PointSets, check_point_sets
-from gmlearn_pointsets.state import MatchState, Motions
+from gmlearn_pointsets.state import MatchState, Motions, Pairs, checked_motions
+from scipy.spatial.transform import Rotation
 
 BETA, RATE, TOL, SWEEPS = 20.0, 1.1, 1e-2, 50
 
@@ -124,7 +127,86 @@ def hard_and_soft_distance():
         print(f"  {method:10s}: {1e3 * duration / 600:6.0f} us a pair")
 
 
+# ------------------------------------------------------------------ outliers and missing points
+
+
+def spoilt_pair(rng, kind, dims, n, sigma, share=0.3):
+    """X and Y, and the motion X ~ t + R Y; `share` of the points of X are outliers, or missing."""
+    Y = rng.normal(size=(n, dims))
+    R = Rotation.random(random_state=int(rng.integers(2**31))).as_matrix()
+    if dims == 2:
+        R = planar_rotation(rng.uniform(0, 2 * np.pi))
+    t = rng.normal(size=dims)
+    X = t + Y @ R.T + sigma * rng.normal(size=(n, dims))
+    k = round(share * n)
+    X = X[k:] if kind == "missing" else np.concatenate([t + rng.normal(size=(k, dims)), X[k:]])
+    return X[rng.permutation(len(X))], Y, R, t
+
+
+def distance_from(X, Y, R, t, price):
+    """D of the alternation that starts at a given motion."""
+    x, y = check_point_sets("X", X), check_point_sets("Y", Y)
+    motions = checked_motions(True, True, False, price, None)
+    one = np.zeros(1, np.int64)
+    pairs = Pairs(x, y, one, one, R[None, None], np.ones((1, 1)), motions)
+    return hard_match(pairs, t[None, None], np.ones((1, 1)))[0][0]
+
+
+def coherent_point_drift(X, Y, price, rng, n_starts=12):
+    """The best D from `n_starts` random rotations by pycpd, each finished by our alternation."""
+    from pycpd import RigidRegistration
+
+    best = np.inf
+    for _ in range(n_starts):
+        turn = Rotation.random(random_state=int(rng.integers(2**31))).as_matrix()
+        if Y.shape[1] == 2:
+            turn = planar_rotation(rng.uniform(0, 2 * np.pi))
+        found = RigidRegistration(X=X, Y=Y @ turn.T, scale=False, w=0.3)
+        found.register()
+        best = min(best, distance_from(X, Y, found.R.T @ turn, found.t.ravel(), price))
+    return best
+
+
+def outliers(n_trials=100):
+    print(f"D no worse than at the true motion, of {n_trials} trials; CPU ms a trial")
+    methods = {
+        m: (lambda X, Y, price, rng, m=m: point_set_distance(X, Y, method=m, outlier_cost=price))
+        for m in ("global", "softassign", "hard")
+    }
+    warm = np.random.default_rng(0)
+    for dims in (2, 3):
+        for find in methods.values():
+            find(warm.random((5, dims)), warm.random((5, dims)), 0.1, None)
+    for kind, dims, n, sigma, price in (
+        ("outliers", 3, 20, 0.02, 0.1),
+        ("outliers", 3, 20, 0.02, 0.01),
+        ("outliers", 3, 20, 0.10, 0.3),
+        ("outliers", 3, 20, 0.02, None),
+        ("missing", 3, 20, 0.02, None),
+        ("missing", 3, 20, 0.02, 0.1),
+        ("outliers", 3, 50, 0.02, 0.1),
+        ("outliers", 2, 20, 0.02, 0.1),
+        ("missing", 2, 20, 0.02, None),
+    ):
+        row = []
+        for name in (*methods, "pycpd, 12 starts"):
+            rng = np.random.default_rng(11)
+            right, seconds = 0, 0.0
+            for _ in range(n_trials):
+                X, Y, R, t = spoilt_pair(rng, kind, dims, n, sigma)
+                start = time.process_time()
+                if name in methods:
+                    found = methods[name](X, Y, price, rng).distance
+                else:
+                    found = coherent_point_drift(X, Y, price, np.random.default_rng(0))
+                seconds += time.process_time() - start
+                right += found <= distance_from(X, Y, R, t, price) * (1 + 1e-9) + 1e-12
+            row.append(f"{name} {right} ({1e3 * seconds / n_trials:.1f})")
+        print(f"  {dims}-D, 30 % {kind}, n = {n}, sigma {sigma}, price {price}: {'; '.join(row)}")
+
+
 if __name__ == "__main__":
+    outliers()
     outer_iteration()
     against_pot()
     linear_cost()

@@ -31,7 +31,7 @@ def moved(points, rng, scale=1.0):
 # ---------------------------------------------------------------------- invariances
 
 
-@pytest.mark.parametrize("method", ["softassign", "hard"])
+@pytest.mark.parametrize("method", ["global", "softassign", "hard"])
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 100_000), st.integers(3, 9), st.integers(3, 9), st.sampled_from([2, 3]))
 def test_invariant_under_motion_and_order_of_either_set(method, seed, n, m, dims):
@@ -224,7 +224,7 @@ def test_coincident_points_and_all_zero_sets():
         (
             (np.zeros((4, 2)), np.zeros((4, 2))),
             {"method": "soft"},
-            "method: expected one of 'softassign', 'hard'",
+            "method: expected one of 'global', 'softassign', 'hard'",
         ),
         (
             (np.zeros((4, 2)), np.zeros((4, 2))),
