@@ -33,6 +33,7 @@ PACKAGES = (
     "gmlearn_vision",
     "gmlearn_groupfs",
     "gmlearn_pointsets",
+    "gmlearn_structured",
 )
 
 #: public objects that carry no docstring

@@ -1,0 +1,266 @@
+"""The estimators of gmlearn_structured: what they learn, scikit-learn's conventions, files, and what
+they refuse.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from gmlearn_structured import (
+    ChainCRF,
+    GraphCRF,
+    GridCRF,
+    MultiClassCRF,
+    MultiLabelCRF,
+    SequenceVectorizer,
+    StructuredEstimator,
+    label_sets,
+    noisy_words,
+)
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import gmlearn as gm
+from gmlearn.testing.brute_force import energy_table
+
+WORDS = noisy_words(60, seed=0)
+
+
+def chain(**parameters):
+    return ChainCRF(**{"C": 0.1, "max_iter": 15, **parameters})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return chain(loss="likelihood").fit(*WORDS)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "likelihood", gm.Hamming(2.0)])
+def test_chains_learn_words(loss):
+    X, y = WORDS
+    found = chain(loss=loss).fit(X[:40], y[:40])
+    assert found.classes_.tolist() == list("abcdef")
+    assert found.score(X[40:], y[40:]) > 0.75
+    assert found.coef_.shape == (6, 12) and found.weights_["pair"].shape == (6, 6)
+    assert found.predict(X[:1])[0].dtype.kind == "U"
+
+
+def test_likelihood_and_hinge_reach_the_objective_of_plain_training():
+    X, y = WORDS
+    found = chain(loss="likelihood", tol=1e-9, max_iter=50).fit(X, y)
+    samples = []
+    for x, t in zip(X, y):
+        crf = gm.CRF(len(x), 6)
+        crf.add(gm.Unary(x))
+        crf.add(gm.Pairwise([[i, i + 1] for i in range(len(x) - 1)] or np.zeros((0, 2)), "pair"))
+        samples.append(gm.Sample(crf, np.searchsorted(list("abcdef"), t)))
+    model = gm.train(
+        samples, "none", temperature=1.0, regularizer=gm.L2(10.0), tol=1e-9, max_iter=50
+    )
+    assert found.model_.objective == pytest.approx(model.objective, rel=1e-9)
+
+
+def test_marginals_are_those_of_enumeration(fitted):
+    X, _ = WORDS
+    short = [x[:3] for x in X[:3]]
+    for x, found in zip(short, fitted.predict_marginals(short)):
+        crf = fitted.build_model(x, 6)
+        weight = np.exp(-energy_table(crf, fitted.weights_))
+        joint = weight / weight.sum()
+        for v in range(len(x)):
+            axes = tuple(i for i in range(len(x)) if i != v)
+            np.testing.assert_allclose(found[v], joint.sum(axis=axes), atol=1e-10)
+
+
+def test_sparse_features_and_dictionaries(fitted):
+    X, y = WORDS
+    same = chain(loss="likelihood").fit([sparse.csr_array(x) for x in X], y)
+    np.testing.assert_allclose(same.coef_, fitted.coef_, atol=1e-4)
+    words = [[{"letter": str(c), "bias": True} for c in t] for t in y]
+    names = [[[f"letter={c}", "bias"] for c in t] for t in y]
+    for given in (words, names):
+        pipe = Pipeline([("features", SequenceVectorizer()), ("crf", chain())]).fit(given, y)
+        assert pipe.score(given, y) == 1.0
+    assert pipe["features"].get_feature_names_out()[0] == "bias"
+
+
+def test_lists_of_frames_are_inputs(fitted):
+    pandas = pytest.importorskip("pandas")
+    X, y = WORDS
+    frames = pandas.Series([pandas.DataFrame(x) for x in X])
+    labels = pandas.Series([pandas.Series(t) for t in y])
+    same = chain(loss="likelihood").fit(frames, labels)
+    np.testing.assert_allclose(same.coef_, fitted.coef_, atol=1e-12)
+
+
+def test_grid_search_clone_and_pickling(fitted):
+    X, y = WORDS
+    search = GridSearchCV(chain(loss="likelihood"), {"C": [1e-4, 0.1]}, cv=2).fit(X, y)
+    assert search.best_params_["C"] == 0.1
+    again = pickle.loads(pickle.dumps(fitted))
+    for a, b in zip(again.predict(X), fitted.predict(X)):
+        np.testing.assert_array_equal(a, b)
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_warm_starts_go_on_from_the_last_weights():
+    X, y = WORDS
+    found = chain(loss="likelihood", warm_start=True, max_iter=1, tol=0.0).fit(X, y)
+    first = found.model_.objective
+    assert found.fit(X, y).model_.objective < first
+
+
+def test_files(fitted, tmp_path):
+    X, _ = WORDS
+    fitted.save(tmp_path / "chain.npz")
+    again = ChainCRF.load(tmp_path / "chain.npz")
+    assert again.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(again.predict(X)[0], fitted.predict(X)[0])
+    with pytest.raises(ValueError, match="expected a saved GridCRF, got ChainCRF"):
+        GridCRF.load(tmp_path / "chain.npz")
+    points, sets = label_sets(40)
+    several = MultiLabelCRF(edges="tree", max_iter=5).fit(points, sets)
+    several.save(tmp_path / "sets.npz")
+    again = MultiLabelCRF.load(tmp_path / "sets.npz")
+    np.testing.assert_array_equal(again.predict(points), several.predict(points))
+
+
+def test_balanced_classes_move_the_margin():
+    X, y = WORDS
+    plain, balanced = (chain(class_weight=c).fit(X, y) for c in (None, "balanced"))
+    assert not np.allclose(plain.coef_, balanced.coef_)
+    with pytest.raises(ValueError, match="class_weight: needs loss='hinge'"):
+        chain(class_weight="balanced", loss="likelihood").fit(X, y)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"directed": True}, {"connectivity": 8}])
+def test_grids(parameters):
+    rng = np.random.default_rng(0)
+    truth = [np.kron(rng.integers(0, 2, (2, 3)), np.ones((3, 3), int)) for _ in range(6)]
+    X = [np.eye(2)[t] + 0.8 * rng.normal(size=(*t.shape, 2)) for t in truth]
+    found = GridCRF(C=0.1, max_iter=20, **parameters).fit(X[:4], truth[:4])
+    assert found.predict(X[4:])[0].shape == truth[4].shape
+    alone = np.mean([np.mean(x.argmax(axis=2) == t) for x, t in zip(X[4:], truth[4:])])
+    assert found.score(X[4:], truth[4:]) > alone
+    sizes = {True: 4, False: 3}[parameters.get("directed", False)]
+    assert found.weights_["right" if parameters.get("directed") else "pair"].size == sizes
+
+
+@pytest.mark.parametrize("kind", ["plain", "features", "sparse"])
+def test_graphs_with_edge_features(kind):
+    """180 binary features of edges, as in models of snakes: one says where labels are equal."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(12):
+        labels = rng.integers(0, 2, 20)
+        pairs = np.stack([np.arange(19), np.arange(1, 20)], axis=1)
+        edges = np.concatenate([pairs, rng.permuted(pairs[::3], axis=1)])
+        edges = np.unique(np.sort(edges, axis=1), axis=0)
+        features = (rng.random((len(edges), 180)) < 0.1).astype(float)
+        features[:, 0] = labels[edges[:, 0]] == labels[edges[:, 1]]
+        nodes = np.eye(2)[labels] + rng.normal(size=(20, 2))
+        given = {"features": features, "sparse": sparse.csr_array(features)}
+        X.append((nodes, edges) if kind == "plain" else (nodes, edges, given[kind]))
+        y.append(labels)
+    found = GraphCRF(C=0.1, max_iter=20).fit(X[:9], y[:9])
+    assert found.score(X[9:], y[9:]) > (0.55 if kind == "plain" else 0.75)
+
+
+def test_label_sets():
+    X, y = label_sets(150)
+    alone = MultiLabelCRF(edges="independent", C=0.1, max_iter=20).fit(X, y)
+    assert alone.coef_.shape == (5, 10) and alone.intercept_.shape == (5,)
+    assert alone.predict(sparse.csr_array(X)).shape == (150, 5)
+    tree = MultiLabelCRF(edges="tree", C=0.1, max_iter=20).fit(X, y)
+    pairs = {tuple(e) for e in tree.edges_.tolist()}
+    assert len(pairs) == 4 and {(0, 1), (2, 3)} <= pairs
+    full = MultiLabelCRF(C=0.1, max_iter=20).fit(X, y)
+    assert len(full.edges_) == 10
+    assert min(m.score(X, y) for m in (alone, tree, full)) > 0.65
+    chosen = MultiLabelCRF(edges=[[0, 1]], max_iter=2).fit(X, y)
+    assert chosen.predict_marginals(X[:2]).shape == (2, 5, 2)
+
+
+def test_multiclass_likelihood_is_logistic_regression():
+    X, y = label_sets(100)
+    target = np.array(["no", "yes", "both"])[y[:, 0] + y[:, 2]]
+    found = MultiClassCRF(loss="likelihood", fit_intercept=False, tol=1e-10).fit(X, target)
+    other = LogisticRegression(fit_intercept=False, tol=1e-8, max_iter=1000).fit(X, target)
+    np.testing.assert_allclose(found.predict_proba(X), other.predict_proba(X), atol=1e-3)
+    scores = found.decision_function(X)
+    np.testing.assert_array_equal(found.classes_[scores.argmax(axis=1)], found.predict(X))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_multiclass_estimator_passes_the_checks_of_scikit_learn():
+    found = check_estimator(MultiClassCRF(max_iter=20), on_fail=None, on_skip=None)
+    assert [c["check_name"] for c in found if c["status"] == "failed"] == []
+
+
+def test_hidden_states_of_labels():
+    """Two labels, each of two clusters (XOR): a linear model needs two states for a label."""
+    rng = np.random.default_rng(0)
+    signs = rng.integers(0, 2, (60, 2))
+    X = 2.0 * signs - 1 + 0.2 * rng.normal(size=(60, 2))
+    y = np.where(signs[:, 0] ^ signs[:, 1], "odd", "even")
+    one, two = (MultiClassCRF(n_states_per_label=n, max_iter=30).fit(X, y) for n in (1, 2))
+    assert one.score(X, y) < 0.8 and two.score(X, y) == 1.0
+    assert two.coef_.shape == (4, 2) and two.predict_proba(X).shape == (60, 2)
+    assert two.decision_function(X).shape == (60,)
+
+
+def test_an_estimator_of_ones_own():
+    def star(x, n_labels):
+        crf = gm.CRF(len(x), n_labels)
+        crf.add(gm.Unary(x))
+        crf.add(gm.Potts([[0, i] for i in range(1, len(x))], weight="same"))
+        return crf
+
+    X, y = WORDS
+    long = [k for k in range(60) if len(X[k]) > 1]
+    X, y = [X[k] for k in long], [y[k] for k in long]
+    found = StructuredEstimator(star, C=0.1, max_iter=10).fit(X, y)
+    assert found.score(X, y) > 0.6
+    assert clone(found).build is star
+
+
+WIDE = [WORDS[0][0], WORDS[0][1][:, :5]]
+
+
+@pytest.mark.parametrize(
+    "X, y, message",
+    [
+        ([], [], "X: expected at least one input, got none"),
+        ([np.ones((2, 3)), np.ones((0, 3))], [[0, 1], []], r"X\[1\]: expected at least one"),
+        (WIDE, [WORDS[1][0], WORDS[1][1]], r"X\[1\]: features of another width"),
+        ([[[1.0, np.nan]]], [[0]], r"X\[0\]: .*contains NaN"),
+        ([np.ones((2, 3))], [[0]], r"y\[0\]: expected 2 labels, got 1"),
+        ([np.ones((2, 3))], [[0, np.nan]], r"y\[0\]: contains NaN"),
+        ([np.ones((2, 3))], [], "y: expected labels for 1 inputs, got 0"),
+        ([np.ones(3)], [[0, 1, 1]], r"X\[0\]: .*expected 2 dimension"),
+    ],
+)
+def test_bad_input_names_the_sample(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        ChainCRF().fit(X, y)
+
+
+def test_bad_input_to_a_fitted_model(fitted):
+    X, y = WORDS
+    with pytest.raises(ValueError, match=r"X\[1\]: features of another width"):
+        fitted.predict([X[0], X[1][:, :5]])
+    with pytest.raises(ValueError, match=r"y\[1\]: the label 'z' was not seen in training"):
+        fitted.score(X[:2], [y[0], np.array(["z"] * len(y[1]))])
+    with pytest.raises(TypeError, match=r"X\[0\]: expected a tuple \(node features, edges\)"):
+        GraphCRF().fit(X, y)
+    with pytest.raises(TypeError, match="build: expected a function"):
+        StructuredEstimator().fit(X, y)
+    with pytest.raises(ValueError, match="n_states_per_label: expected a whole number"):
+        chain(n_states_per_label=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"y\[1\]: expected 0 or 1"):
+        MultiLabelCRF().fit(np.ones((2, 3)), [[0, 1], [0, 2]])
