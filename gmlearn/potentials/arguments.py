@@ -31,7 +31,7 @@ def check_lengths(block: Any) -> None:
     ):
         for name in names:
             value = getattr(block, name)
-            if value is not None and (np.ndim(value) < 1 or len(value) != length):
+            if value is not None and (np.ndim(value) < 1 or np.shape(value)[0] != length):
                 raise ValueError(
                     f"{block}: {name}: expected an array with a leading {length}, got shape "
                     f"{np.shape(value)}"

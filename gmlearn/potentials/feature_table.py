@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -194,16 +194,13 @@ class FeatureTable(Block):
     # ------------------------------------------------------------------ files
 
     def state(self) -> dict[str, Any]:
-        """What goes into an ``.npz``."""
         inputs = self._flat.tocsr() if self.per_label and is_sparse(self.inputs) else self.inputs
         kept = {"variables": self.variables, "weight": self.weight, "symmetric": self.symmetric}
         return {**kept, **to_arrays(inputs)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FeatureTable:
-        """The inverse, with all checks of a new block."""
-        inputs = from_arrays(state)
-        return cls(state["variables"], inputs, state["weight"], state["symmetric"])
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        return cls(**from_arrays(state))
 
     # ------------------------------------------------------------------ for the conformance kit
 

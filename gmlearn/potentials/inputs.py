@@ -58,22 +58,27 @@ def dense_product(a: Any, b: Any) -> np.ndarray:
     return product.toarray() if is_sparse(product) else np.asarray(product)
 
 
-def to_arrays(inputs: Any) -> dict[str, Any]:
-    """Feature arrays as they go into a file."""
-    if not is_sparse(inputs):
-        return {"inputs": inputs}
-    arrays = {"data": inputs.data, "indices": inputs.indices, "indptr": inputs.indptr}
-    return {**arrays, "n_features": int(inputs.shape[1])}
+def to_arrays(features: Any) -> dict[str, Any]:
+    """The argument `features` as it goes into a file: an array, or those of a sparse matrix."""
+    if not is_sparse(features):
+        return {"features": features}
+    arrays = {"data": features.data, "indices": features.indices, "indptr": features.indptr}
+    return {**arrays, "n_features": int(features.shape[1])}
 
 
-def from_arrays(state: Mapping[str, Any]) -> Any:
-    """The inverse; refuses a matrix that is none."""
-    if "inputs" in state:
-        return state["inputs"]
+def from_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a file with `features` put together again; refuses a matrix that is
+    none.
+    """
+    if "indptr" not in state:
+        return dict(state)
     from scipy.sparse import csr_array
 
-    rows = np.ndim(state["indptr"]) == 1 and len(state["indptr"]) - 1
-    parts = (state["data"], state["indices"], state["indptr"])
-    found = csr_array(parts, shape=(rows, int(state["n_features"])))
-    found.check_format(full_check=True)
-    return found
+    rest = dict(state)
+    data, indices, indptr = (np.asarray(rest.pop(n)) for n in ("data", "indices", "indptr"))
+    shape = (indptr.size - 1, int(rest.pop("n_features")))
+    if {data.ndim, indices.ndim, indptr.ndim} != {1} or min(shape) < 0:
+        raise ValueError("indptr: expected the arrays of a sparse matrix")
+    features = csr_array((data, indices, indptr), shape=shape)
+    features.check_format(full_check=True)
+    return {"features": features, **rest}

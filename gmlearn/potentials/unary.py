@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,11 +82,8 @@ class Unary(Block):
         return {self.weight: marginals.T @ self.inputs}
 
     def state(self) -> dict[str, Any]:
-        """What goes into an ``.npz``."""
-        return {"variables": self.variables, "weight": self.weight, **to_arrays(self.inputs)}
+        return {"weight": self.weight, "variables": self.members, **to_arrays(self.inputs)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Unary:
-        """The inverse, with all checks of a new block."""
-        variables = check_array("variables", state["variables"], shape=(None, 1), dtype=np.int64)
-        return cls(from_arrays(state), state["weight"], variables[:, 0])
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        return cls(**from_arrays(state))

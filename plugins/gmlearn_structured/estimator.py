@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
-from gmlearn_structured.marginals import node_marginals
 
 #: loss and temperature of `gmlearn.train` for the losses that have names here
 LOSSES: dict[str, tuple[str, float]] = {"hinge": ("hamming", 0.0), "likelihood": ("none", 1.0)}
@@ -194,10 +193,12 @@ class StructuredBase(BaseEstimator):
 
     def predict_marginals(self, X: Any) -> Any:
         """The probability of each label at each variable, (..., n_classes), of the Gibbs
-        distribution exp(-E).
+        distribution exp(-E); see `gmlearn.marginals` for what is exact.
         """
         inputs, models = self._fitted_models(X)
-        found = node_marginals(models, self.weights_)
+        union = gm.join(models)
+        named = {name: self.weights_[name] for name in union.layout.shapes}
+        found = np.split(gm.marginals(union, named).node, union.parts[1:-1])
         choose = np.eye(len(self.classes_))[self.label_of_state_]
         return self._collect([self.shape_labels(x, p @ choose) for x, p in zip(inputs, found)])
 
