@@ -20,7 +20,8 @@ class Strips(Decomposition):
     """Windows of bounded induced width, each overlapping the next.
 
     On a grid these are `width` neighbouring lines (rows, or columns if the grid is higher than
-    wide), and neighbouring windows have `overlap` lines in common. Elsewhere windows run along an
+    wide), and neighbouring windows have `overlap` lines in common. On a torus they are rings of
+    half as many rows, and of columns. Elsewhere windows run along an
     order of the variables in which cliques are short (their own order or that of Cuthill and
     McKee), each as long as its induced width allows. Cliques of more than `width` + 1 variables and
     those that fit into no window get a slave of their own.
@@ -56,10 +57,14 @@ class Strips(Decomposition):
 
     def windows(self, cliques: list[np.ndarray], n_vars: int) -> Iterable[np.ndarray]:
         """The variables of each window of a model with these cliques."""
-        edges = [np.sort(c, axis=1) for c in cliques if c.shape[1] == 2]
-        grid = find_grid(np.unique(np.concatenate(edges), axis=0), n_vars) if edges else None
+        pairs = [np.sort(c, axis=1) for c in cliques if c.shape[1] == 2]
+        edges = np.unique(np.concatenate(pairs), axis=0) if pairs else np.zeros((0, 2), np.int64)
+        grid = find_grid(edges, n_vars) if pairs else None
         if grid is not None:
             return grid_windows(*grid, self.width, self.overlap)
+        torus = find_torus(edges, n_vars) if len(pairs) == len(cliques) else None
+        if torus is not None and self.width >= 4:
+            return torus_windows(*torus, self.width // 2, max(self.overlap // 2, 1))
         return windows_of(cliques, n_vars, self.width)
 
 
@@ -71,6 +76,31 @@ def grid_windows(height: int, width: int, lines: int, overlap: int) -> list[np.n
     index = index if height <= width else index.T
     starts = range(0, max(len(index) - overlap, 1), lines - overlap)
     return [index[s : s + lines].T.ravel() for s in starts]
+
+
+def find_torus(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
+    """(height, width) if all `edges` (E, 2), each sorted, are those of a grid numbered row by row
+    whose borders are joined, else None.
+    """
+    step = edges[:, 1] - edges[:, 0]
+    wide = step[step > 1]
+    width = int(np.bincount(wide).argmax()) if len(wide) else 0
+    if width < 3 or n_vars % width or n_vars // width < 3:
+        return None
+    column = edges[:, 0] % width
+    across = ((step == 1) & (column < width - 1)) | ((step == width - 1) & (column == 0))
+    down = (step == width) | (step == n_vars - width)
+    return (n_vars // width, width) if (across | down).all() else None
+
+
+def torus_windows(height: int, width: int, lines: int, overlap: int) -> list[np.ndarray]:
+    """Rings of so many rows, and of so many columns, all around; of induced width 2 `lines`."""
+    index = np.arange(height * width).reshape(height, width)
+    found = []
+    for grid in (index, index.T):
+        for start in range(0, len(grid), lines - overlap):
+            found.append(grid[(start + np.arange(min(lines, len(grid)))) % len(grid)].T.ravel())
+    return found
 
 
 def windows_of(cliques: list[np.ndarray], n_vars: int, width: int) -> Iterator[np.ndarray]:

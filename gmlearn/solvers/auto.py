@@ -18,10 +18,13 @@ from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourho
 from gmlearn.solvers.persistency import fix_binary
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
+from gmlearn.solvers.tighten import tighten
 
 #: the exact finish under a time limit, and without one (some ten seconds at most)
 PATIENT = Effort(2.0**24, 2.0**30, 3.0e5)
 COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes)
+#: the relative gap beyond which larger slaves are tried before pruning and search
+WIDE = 1e-2
 #: neighbourhoods that are searched without a time limit, and tabu moves times labels to choose from
 TRIES, MOVES = 100, 1e8
 
@@ -32,8 +35,8 @@ class Auto(MapSolver):
     Forests by dynamic programming; a solver that claims the model (binary submodular ones:
     max-flow; a plugin's own); small induced width by elimination; other binary pairwise models by
     QPBO, which leaves a smaller one; everything else by dual ascent (TRW-S or SRMP, then BCFW),
-    tabu and large-neighbourhood search, pruning by reduced costs and an exact finish on what is
-    left where that is small.
+    windows of growing width where a wide gap stays, tabu and large-neighbourhood search, pruning by
+    reduced costs and an exact finish on what is left where that is small.
 
     Without a time limit the work after the ascent is bounded by counts (moves, neighbourhoods,
     table entries, nodes), never by a clock, so that every machine gives the same answer: a proved
@@ -72,7 +75,12 @@ class Auto(MapSolver):
             dual = None
             problem.notes.append(f"local search, no bound: {error}")
         if tables and dual is not None and not problem.stop():
-            finish_near_the_bound(problem, dual)
+            # pruning closes no wide gap: larger slaves come first
+            if problem.relative_gap > WIDE:
+                with problem.budget(0.4):
+                    tighten(problem)
+            if not problem.closed:
+                finish_near_the_bound(problem, dual)
             if not problem.closed:
                 self._search(problem, dual, in_reach, limited)
         elif not problem.closed:
