@@ -13,7 +13,16 @@ from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
 from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
-from gmlearn.solvers.exact import QUICK, Effort, ascend, finish, finish_near_the_bound, prune
+from gmlearn.solvers.exact import (
+    GLIMPSE,
+    QUICK,
+    Effort,
+    ascend,
+    finish,
+    finish_near_the_bound,
+    prune,
+    try_finish,
+)
 from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
 from gmlearn.solvers.persistency import fix_binary
 from gmlearn.solvers.problem import MapSolver, Problem
@@ -21,8 +30,8 @@ from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tighten import tighten
 
 #: the exact finish under a time limit, and without one (some ten seconds at most)
-PATIENT = Effort(2.0**24, 2.0**30, 3.0e5)
-COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes)
+PATIENT = Effort(2.0**24, 2.0**30, 3.0e5, max_branches=3e9)
+COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes, max_branches=1e9)
 #: the relative gap beyond which larger slaves are tried before pruning and search
 WIDE = 1e-2
 #: neighbourhoods that are searched without a time limit, and tabu moves times labels to choose from
@@ -75,8 +84,12 @@ class Auto(MapSolver):
             dual = None
             problem.notes.append(f"local search, no bound: {error}")
         if tables and dual is not None and not problem.stop():
-            # pruning closes no wide gap: larger slaves come first
+            # pruning closes no wide gap: a glimpse of branch and bound, then larger slaves
             if problem.relative_gap > WIDE:
+                allowed = prune(problem, dual)
+                if allowed is not None:
+                    try_finish(problem, allowed, GLIMPSE)
+            if problem.relative_gap > WIDE and not problem.closed:
                 with problem.budget(0.4):
                     tighten(problem)
             if not problem.closed:

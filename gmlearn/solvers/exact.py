@@ -16,8 +16,9 @@ from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.solvers.dual import drive
 from gmlearn.solvers.elimination import MAX_TABLE, MAX_TOTAL, Elimination, elimination_order
 from gmlearn.solvers.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
-from gmlearn.solvers.neighbourhood import conditioned
+from gmlearn.solvers.neighbourhood import conditioned, fixed_energy
 from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.search.branch import BranchAndBound
 from gmlearn.solvers.srmp import run_srmp, srmp_suits
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.trws import run_trws, trws_refuses
@@ -29,7 +30,8 @@ class Effort(NamedTuple):
 
     max_table, max_total : entries of the largest table and of all tables of an elimination.
     max_entries : table entries of an integer program.   max_nodes : nodes of its search tree times
-        its columns.   max_variables : that pruning may leave.
+        its columns.   max_variables : that pruning may leave.   max_branches : nodes of a branch
+        and bound times its table entries, 1e8 take about a second.
     """
 
     max_table: float
@@ -37,12 +39,15 @@ class Effort(NamedTuple):
     max_entries: float
     max_nodes: float = np.inf
     max_variables: float = np.inf
+    max_branches: float = 0.0
 
 
 #: about a second
-QUICK = Effort(2.0**20, 2.0**24, 2.0e4, 3.0e4)
+QUICK = Effort(2.0**20, 2.0**24, 2.0e4, 3.0e4, max_branches=1e8)
 #: as much as a few rounds of slaves
 BRIEF = Effort(2.0**14, 2.0**20, 0.0, max_variables=1000)
+#: a glimpse of what branch and bound can do, before the bound is raised any further
+GLIMPSE = Effort(2.0**14, 2.0**20, 0.0, max_branches=3e7)
 
 
 def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual | None:
@@ -107,10 +112,17 @@ def finish_near_the_bound(problem: Problem, dual: Dual, effort: Effort = QUICK) 
     rise.
     """
     room = problem.gap if np.isfinite(problem.gap) else max(problem.scale, abs(problem.bound))
-    ceiling, notes = problem.bound + 1e-3 * room, list(problem.notes)
+    ceiling = problem.bound + 1e-3 * room
     allowed = prune(problem, dual, ceiling)
-    if allowed is None:
-        return
+    if allowed is not None:
+        try_finish(problem, allowed, effort, ceiling)
+
+
+def try_finish(
+    problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float = np.inf
+) -> None:
+    """`finish` in a tenth of the time; no notes unless it closes the problem."""
+    notes = list(problem.notes)
     with problem.budget(0.1):
         finish(problem, allowed, effort, ceiling)
     if not problem.closed:
@@ -118,8 +130,8 @@ def finish_near_the_bound(problem: Problem, dual: Dual, effort: Effort = QUICK) 
 
 
 def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float = np.inf) -> None:
-    """Solve the model on the allowed labels exactly, by elimination or by HiGHS, if it is small
-    enough.
+    """Solve the model on the allowed labels exactly, by elimination, branch and bound or HiGHS, if
+    it is small enough.
 
     ceiling : labellings up to this energy, or the best known one, use allowed labels only.
     """
@@ -133,18 +145,23 @@ def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float
     region = np.flatnonzero(domain > 1)
     if len(region) > effort.max_variables:
         return
-    graph = conditioned(FactorGraph.of(crf, problem.w), region, x)
+    whole = FactorGraph.of(crf, problem.w)
+    graph = conditioned(whole, region, x)
     allowed, left = allowed[np.repeat(domain > 1, crf.n_states)], len(region)
     order = elimination_order(graph, domain[region], effort.max_table, effort.max_total)
+    labels = [np.flatnonzero(a) for a in np.split(allowed, graph.offsets[1:-1])][:left]
     if order is not None:
-        labels = [np.flatnonzero(a) for a in np.split(allowed, graph.offsets[1:-1])]
-        answer = Elimination(graph, labels[:left], order[0]).run(problem)
+        answer = Elimination(graph, labels, order[0]).run(problem)
         if answer is not None:
             problem.notes.append(f"elimination of the {left} variables that pruning left")
             x[region] = answer[0]
             problem.offer(x, "elimination")
             problem.raise_bound(min(problem.energy, ceiling))
         return
+    if effort.max_branches > 0 and BranchAndBound.suits(graph, domain[region]):
+        part = Part(graph, labels, x, region, fixed_energy(whole, region, x) + crf.constant)
+        if branch_and_bound(problem, part, effort.max_branches, ceiling):
+            return
     sizes = np.multiply.reduceat(domain[region][graph.scope].astype(float), graph.indptr[:-1])
     if sizes.sum() > effort.max_entries:
         problem.notes.append(
@@ -154,6 +171,51 @@ def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float
         return
     problem.notes.append(f"HiGHS on the {left} variables that pruning left")
     integer_program(problem, graph, allowed, x, region, effort.max_nodes, ceiling)
+
+
+class Part(NamedTuple):
+    """A part of a model: `graph` on the variables of `region` (n,) with the `labels` left to each,
+    all others fixed at x (V,), where they cost `base`.
+    """
+
+    graph: FactorGraph
+    labels: list[np.ndarray]
+    x: np.ndarray
+    region: np.ndarray
+    base: float
+
+
+def branch_and_bound(problem: Problem, part: Part, work: float, ceiling: float) -> bool:
+    """Our own depth-first search on a pairwise part, for `max_branches` of work; see `finish`.
+    True if it is finished, which proves a bound.
+    """
+    top = min(problem.energy, ceiling)
+    unit = problem.granularity
+    size = max(abs(top), problem.scale) if np.isfinite(top) else problem.scale
+    wanted = max(0.5 * problem.options.tol * problem.scale, 0.99 * problem.options.gap * size)
+    step = max(unit * (1 - 1e-6), wanted)
+    search = BranchAndBound(part.graph, part.labels, top - part.base, step, problem.scale)
+    nodes = 1 + int(1e7 / search.size)  # about .1 s
+    while not search.run(nodes) and search.nodes * search.size < work and problem.time_left > 0:
+        if search.best is not None:
+            _offer_part(problem, part, search.best)
+    if search.best is not None:
+        _offer_part(problem, part, search.best)
+    if search.finished:
+        problem.notes.append(
+            f"branch and bound on the {len(part.region)} variables that pruning left, "
+            f"{search.nodes} nodes"
+        )
+        best = min(problem.energy, ceiling)
+        problem.raise_bound(best if step <= unit else best - step)
+    return search.finished
+
+
+def _offer_part(problem: Problem, part: Part, labels: np.ndarray) -> None:
+    """Offer the labelling with these labels of the part's variables."""
+    part.x[part.region] = labels
+    problem.offer(part.x, "branch and bound")
+    problem.log()
 
 
 def integer_program(
@@ -232,4 +294,4 @@ class Exact(MapSolver):
         allowed = prune(problem, dual)
         if allowed is None:
             allowed = np.isfinite(graph.unary)
-        finish(problem, allowed, Effort(MAX_TABLE, MAX_TOTAL, MAX_ENTRIES))
+        finish(problem, allowed, Effort(MAX_TABLE, MAX_TOTAL, MAX_ENTRIES, max_branches=np.inf))

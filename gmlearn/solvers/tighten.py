@@ -19,7 +19,7 @@ import numpy as np
 from gmlearn.decompositions import Strips
 from gmlearn.master import Dual
 from gmlearn.slaves.choose import NoSolverError
-from gmlearn.solvers.exact import Effort, finish, prune
+from gmlearn.solvers.exact import Effort, prune, try_finish
 from gmlearn.solvers.problem import Problem
 from gmlearn.solvers.warm import SlaveCosts
 
@@ -85,9 +85,7 @@ def ascend_windows(problem: Problem, windows: Strips) -> float:
     if not problem.stop():
         allowed = prune(problem, dual)
         if allowed is not None:
-            notes = list(problem.notes)
-            finish(problem, allowed, SMALL)
-            problem.notes = notes
+            try_finish(problem, allowed, SMALL)
     if problem.closed:
         problem.notes.append(f"tightened by {windows.name} of width {windows.width}")
     return bound

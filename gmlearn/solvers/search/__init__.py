@@ -1,0 +1,1 @@
+"""Exact search: branch and bound with soft arc consistency."""
