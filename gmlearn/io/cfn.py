@@ -4,6 +4,7 @@ also takes.
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -22,9 +23,9 @@ class Cfn(FileFormat):
     """Cost function networks: a sum of decimal costs over named variables, tables with the last
     variable fastest.
 
-    ``"mustbe": "<x"`` minimises and forbids single costs that reach x; ``">x"`` maximises, so
-    energies are minus the costs, and forbids costs down to x. An energy bound that is not positive
-    concerns only totals and forbids no entry. Tables are dense lists, tuple lists with
+    ``"mustbe": "<x"`` minimises and asks for a total below x: an entry is forbidden if it reaches x
+    together with the least entries of all other functions. ``">x"`` maximises, so that energies
+    are minus the costs, and asks for a total above x. Tables are dense lists, tuple lists with
     ``defaultcost``, or the name of another function whose table they share. Functions with a
     ``type`` (global, arithmetic) are refused by name.
 
@@ -54,7 +55,7 @@ class Cfn(FileFormat):
 
 
 def _read_problem(scanner: Scanner) -> tuple[float, float]:
-    """(sign that turns costs into energies, the energy from which on an entry is forbidden)."""
+    """(sign that turns costs into energies, the energy that a labelling must not reach)."""
     text, line = scanner.raw_list('the problem: "name" and "mustbe"')
     words = words_of(text)
     bounds = [w for w in words if w[:1] in ("<", ">")]
@@ -64,8 +65,7 @@ def _read_problem(scanner: Scanner) -> tuple[float, float]:
             scanner.file, 'one "mustbe" such as "<10.5"', repr(" ".join(words)[:60]), line
         )
     sign = 1.0 if bounds[0][0] == "<" else -1.0
-    bound = sign * number
-    return sign, bound if bound > 0 else np.inf
+    return sign, sign * number
 
 
 def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[dict[str, int]]]:
@@ -203,9 +203,7 @@ class _Functions:
                 if default is None
                 else self._sparse(*listed, scope, shape, default, what)
             )
-            table = self.sign * costs
-            table[table >= self.bound] = np.inf
-            self.tables.append(table)
+            self.tables.append(self.sign * costs)
         self.scopes.append(scope)
         scanner.close(f"the end of {what}")
 
@@ -280,7 +278,9 @@ class _Functions:
         return table
 
     def add_all(self) -> None:
-        """Follow the references and hand everything to the builder."""
+        """Follow the references, forbid what no total below the bound can have, and hand
+        everything to the builder.
+        """
         for function, scope in enumerate(self.scopes):
             target, seen = function, {function}
             while isinstance(name := self.tables[target], str):
@@ -299,4 +299,10 @@ class _Functions:
                 seen.add(target)
             for member in seen:  # so that a long chain of references is walked once
                 self.tables[member] = name
-            self.builder.add(scope, name)
+        tables: list[np.ndarray] = self.tables  # type: ignore[assignment]
+        least = [float(t.min(initial=np.inf)) for t in tables]
+        distinct = {id(t): (t, low) for t, low in zip(tables, least)}
+        for table, low in distinct.values():
+            table[table + math.fsum([*least, -low]) >= self.bound] = np.inf
+        for scope, table in zip(self.scopes, tables):
+            self.builder.add(scope, table)

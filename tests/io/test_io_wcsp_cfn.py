@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 
+import gmlearn as gm
 from gmlearn import io
 
 WCSP = """toy 3 3 5 100
@@ -176,7 +178,52 @@ def test_cfn_maximisation_and_bounds(put):
     )
     assert io.read(put("a.cfn", text % "<5")).unary.tolist() == [-5, 0, np.inf]
     assert io.read(put("b.cfn", text % ">-5")).unary.tolist() == [np.inf, 0, -5]
-    assert io.read(put("c.cfn", text % "<-3.0")).unary.tolist() == [-5, 0, 5]  # bounds totals only
+    assert io.read(put("c.cfn", text % "<-3.0")).unary.tolist() == [-5, np.inf, np.inf]
+
+
+def test_cfn_bounds_concern_totals(put):
+    """A cost that reaches the bound is allowed where others make up for it."""
+    text = (
+        '{"problem": {"name": "p", "mustbe": "<%s"}, "variables": {"x": 2, "y": 2}, "functions": '
+        '{"f": {"scope": ["x"], "costs": [5, 7]}, "g": {"scope": ["y"], "costs": [-3, 1]}}}'
+    )
+    crf = io.read(put("a.cfn", text % "5"))
+    assert crf.unary.tolist() == [5, 7, -3, np.inf]
+    assert crf.energy([0, 0]) == 2
+    assert io.read(put("b.cfn", text % "3")).unary.tolist() == [5, np.inf, -3, np.inf]
+    assert np.isinf(io.read(put("c.cfn", text % "2")).unary).all()
+
+
+def test_cfn_bounds_agree_with_toulbar2(put):
+    """The optimum, or that there is none below the bound, of random files with costs of both
+    signs.
+    """
+    pytoulbar2 = pytest.importorskip("pytoulbar2")
+    rng = np.random.default_rng(0)
+    feasible = 0
+    for k in range(40):
+        bound = int(rng.integers(-8, 12))
+        costs = [rng.integers(-5, 8, n).tolist() for n in (3, 3, 9, 9, 9)]
+        scopes = [["x"], ["y"], ["x", "y"], ["y", "z"], ["z", "x"]]
+        functions = {
+            f"f{i}": {"scope": s, "costs": c} for i, (s, c) in enumerate(zip(scopes, costs))
+        }
+        network = {
+            "problem": {"name": "p", "mustbe": f"<{bound}.0"},
+            "variables": {"x": 3, "y": 3, "z": 3},
+            "functions": functions,
+        }
+        path = put(f"t{k}.cfn", json.dumps(network))
+        theirs = pytoulbar2.CFN()
+        theirs.Read(str(path))
+        answer = theirs.Solve()
+        ours = gm.solve(io.read(path))
+        if answer is None:
+            assert ours.energy >= bound
+        else:
+            feasible += 1
+            assert ours.energy == pytest.approx(answer[1]) and ours.energy < bound
+    assert 5 < feasible < 40
 
 
 def test_cfn_names_that_look_like_numbers(put):
