@@ -19,9 +19,9 @@ import numpy as np
 
 from gmlearn._utils.files import atomic_write
 
-#: arrays may take `SAFE_BYTES` together; beyond that at most this many times the size of the
-#: archive
-MAX_RATIO, SAFE_BYTES = 100, 2**26
+#: an archive of less than `SMALL_FILE` bytes may hold arrays of `SAFE_BYTES`, a larger one this
+#: many times what it has more
+MAX_RATIO, SAFE_BYTES, SMALL_FILE = 100, 2**23, 2**20
 #: no number that an algorithm arrives at is as large; its square and sums of it would overflow
 HUGE = 1e100
 #: what numpy writes before the numbers of an array; anything else (objects, records, strings) does
@@ -137,7 +137,7 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
         try:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
-                _check_members(path, members, max(SAFE_BYTES, MAX_RATIO * size))
+                _check_members(path, members, room_for(size, SAFE_BYTES, MAX_RATIO))
                 return {
                     m.filename.removesuffix(".npy"): _array(path, m.filename, _content(archive, m))
                     for m in members
@@ -150,6 +150,11 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
                 "a numpy archive (.npz)",
                 f"a damaged one ({type(error).__name__}: {str(error)[:80]})",
             ) from None
+
+
+def room_for(size: int, safe: int, ratio: int) -> int:
+    """Bytes that a compressed file of `size` bytes may grow to."""
+    return safe + ratio * max(0, size - SMALL_FILE)
 
 
 def _check_members(path: str | os.PathLike, members: list[zipfile.ZipInfo], limit: int) -> None:

@@ -144,9 +144,7 @@ def check_number(
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> str:
     """`value` if it is one of `choices`."""
-    if not any(
-        value is choice or (isinstance(value, str) and value == choice) for choice in choices
-    ):
+    if not isinstance(value, (str, numbers.Number)) or value not in choices:
         raise ValueError(
             f"{name}: expected one of {', '.join(map(repr, choices))}, got {_short(value)}"
         )

@@ -20,6 +20,8 @@ from gmlearn.registry import registry
 FORMAT, VERSION = "gmlearn-model", 2
 #: weights that the blocks of a file may ask for
 MAX_WEIGHTS = 2**27
+#: labels of members at which a block is tried out
+TRIED_LABELS = 2**20
 State = dict[str, Any]
 
 
@@ -261,7 +263,7 @@ def _read_block(
 
 
 def _try_out(block: Block) -> None:
-    """Evaluate a bound block where all labels are first and where all are last."""
+    """Evaluate cliques of a bound block where all labels are first and where all are last."""
     segments = block.segments()
     sizes = [float(np.prod(shape, dtype=float)) for shape in segments.values()]
     if sum(sizes) > MAX_WEIGHTS:
@@ -269,6 +271,9 @@ def _try_out(block: Block) -> None:
     if len(block) == 0:
         return
     weights = {name: np.zeros(shape) for name, shape in segments.items()}
+    # as many cliques as memory is sure to hold
+    some = max(1, TRIED_LABELS // (block.max_states * block.arity))
+    block = block.take(np.unique(np.linspace(0, len(block) - 1, some).astype(np.int64)))
     last = block.shape_members(block.member_states - 1)
     for x in (np.zeros_like(last), last):
         with np.errstate(all="ignore"):

@@ -12,13 +12,14 @@ from typing import NoReturn
 
 import numpy as np
 
+from gmlearn._utils.archive import room_for
 from gmlearn.io.base import FormatError, Path
 
 #: a text larger than this, after decompression, is refused
 MAX_TEXT_BYTES = 2**30
-#: a .gz may grow to `SAFE_BYTES`, beyond that by at most this factor (tables of zeros reach about
-#: 100)
-MAX_RATIO, SAFE_BYTES = 200, 2**26
+#: a small .gz may grow to `SAFE_BYTES`, a larger one by this factor of what it has more (tables of
+#: zeros reach about 100); parsed, a text takes up to 25 times its length
+MAX_RATIO, SAFE_BYTES = 100, 4_900_000
 #: text is cut into tokens piece by piece, so that they never exist all at once
 CHUNK_BYTES = 2**20
 
@@ -33,16 +34,17 @@ def read_text(path: Path) -> bytes:
     """
     size = os.path.getsize(path)
     compressed = os.fspath(path).lower().endswith(".gz")
-    limit = min(MAX_TEXT_BYTES, max(SAFE_BYTES, MAX_RATIO * size)) if compressed else MAX_TEXT_BYTES
+    limit = MAX_TEXT_BYTES
+    if compressed:
+        limit = min(limit, room_for(size, SAFE_BYTES, MAX_RATIO))
     try:
         with gzip.open(path) if compressed else open(path, "rb") as stream:
             text = stream.read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(path, "a complete gzip archive", f"a damaged one ({error})") from None
     if len(text) > limit:
-        raise FormatError(
-            path, f"at most {limit} bytes{' after decompression' if compressed else ''}", "more"
-        )
+        advice = " after decompression (a file that is not compressed may be larger)"
+        raise FormatError(path, f"at most {limit} bytes{advice if compressed else ''}", "more")
     return text
 
 

@@ -19,7 +19,7 @@ def make_executor(executor: Any = "auto", n_jobs: int = 1, scheduler: Any = None
     ----------
     executor : "serial"; "threads"; "processes" on this machine; "dask"; "auto": Dask if a scheduler
         is given, else serial for one job and threads for more. Or an `Executor`, returned as it is,
-        or a ``distributed.Client``. A number is `n_jobs`.
+        or a ``distributed.Client``.
     n_jobs : threads or processes (-1: all cores). A Dask cluster has as many as it has.
     scheduler : address ("tcp://host:8786") or ``distributed.Client``, for "dask"; None: the current
         client, or else `n_jobs` Dask workers on this machine.
@@ -28,8 +28,6 @@ def make_executor(executor: Any = "auto", n_jobs: int = 1, scheduler: Any = None
         return executor
     if not isinstance(executor, str) and _is_client(executor):
         executor, scheduler = "dask", executor
-    if not isinstance(executor, str):
-        executor, n_jobs = "auto", executor
     check_choice("executor", executor, NAMES)
     n_jobs = count_jobs(n_jobs)
     if executor == "auto":

@@ -158,11 +158,12 @@ class AtMost(Cardinality):
     per_clique = (*Cardinality.per_clique, "number")
 
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
-        cliques = list(cliques)
-        number = whole_for_each_clique("AtMost.number", number, len(cliques))
-        super().__init__(
-            cliques, np.where(_counts(cliques) <= number[:, None], 0.0, np.inf), label=label
-        )
+        gm.RaggedBlock.__init__(self, cliques)
+        number = whole_for_each_clique("AtMost.number", number, len(self))
+        counts = np.arange(len(self.members) + len(self))
+        counts -= np.repeat(self.indptr[:-1] + np.arange(len(self)), self.sizes + 1)
+        costs = np.where(counts <= np.repeat(number, self.sizes + 1), 0.0, np.inf)
+        super().__init__(self.cliques, gm.RaggedArrays(costs, self.sizes + 1), label=label)
         self.number = number
 
     def state(self) -> dict[str, Any]:
@@ -300,11 +301,6 @@ class CardinalitySlave(gm.SlaveSolver):
             (ExactlyOne(cliques).bind(np.full(100, 3)), {}),
             (AtMost(cliques, 5).bind(np.full(100, 2)), {}),
         ]
-
-
-def _counts(cliques: list[Any]) -> np.ndarray:
-    """All counts 0..size of the largest clique."""
-    return np.arange(max((np.size(c) for c in cliques), default=0) + 1)
 
 
 def _log_sum(score: np.ndarray) -> np.ndarray:

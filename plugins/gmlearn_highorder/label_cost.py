@@ -56,25 +56,24 @@ class LabelCost(gm.RaggedBlock):
         self.weight = weight
 
     def check(self) -> None:
-        if self.costs.shape[1] == 1:
-            self.costs = np.repeat(self.costs, self.max_states, axis=1)
-        if self.costs.shape[1] != self.max_states:
+        self.size = self.max_states
+        if self.costs.shape[1] not in (1, self.size):
             raise ValueError(
                 f"{self}: expected costs of {self.max_states} labels, got {self.costs.shape[1]}"
             )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        return {} if self.weight is None else {self.weight: (self.costs.shape[1],)}
+        return {} if self.weight is None else {self.weight: (self.size,)}
 
     def label_costs(self, w: Weights) -> np.ndarray:
         """float (M, L)."""
-        return self.costs if self.weight is None else self.costs * w[self.weight]
+        costs = self.costs if self.weight is None else self.costs * w[self.weight]
+        return np.broadcast_to(costs, (len(self), self.size))
 
     def used(self, x: np.ndarray) -> np.ndarray:
         """float (M, L): 1 where a label is used."""
-        size = self.costs.shape[1]
-        counts = np.bincount(self.owner * size + x, minlength=len(self) * size)
-        return (counts > 0).astype(float).reshape(len(self), size)
+        counts = np.bincount(self.owner * self.size + x, minlength=len(self) * self.size)
+        return (counts > 0).astype(float).reshape(len(self), self.size)
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return times(self.used(x), self.label_costs(w)).sum(axis=1)

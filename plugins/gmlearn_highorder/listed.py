@@ -48,7 +48,7 @@ class ListedCosts:
     `selected` and calls `set_costs`.
     """
 
-    fixed: Any  # float (M, J), or None if learnt
+    fixed: Any  # float (M, J), or (M, 1) where all options cost the same; None if learnt
     inputs: Any  # float (M, J, F) or (M, F), or None if fixed
     other: np.ndarray
     weight: Any
@@ -116,12 +116,10 @@ class ListedCosts:
     def check_options(self, n_options: int) -> None:
         """Now that their number is known: one cost, or one row of inputs, for each option."""
         self.n_options = n_options
-        if self.fixed is not None and self.fixed.shape[1] != n_options:
-            if self.fixed.shape[1] != 1:
-                raise ValueError(
-                    f"{self}: expected costs of {n_options} options, got {self.fixed.shape[1]}"
-                )
-            self.fixed = np.repeat(self.fixed, n_options, axis=1)
+        if self.fixed is not None and self.fixed.shape[1] not in (1, n_options):
+            raise ValueError(
+                f"{self}: expected costs of {n_options} options, got {self.fixed.shape[1]}"
+            )
         if self.inputs is not None and self.inputs.ndim == 3 and self.inputs.shape[1] != n_options:
             raise ValueError(
                 f"{self}: expected features of shape (M, {n_options}, F), got {self.inputs.shape}"
@@ -138,7 +136,8 @@ class ListedCosts:
     def option_costs(self, w: Weights) -> np.ndarray:
         """float (M, J)."""
         if self.fixed is not None:
-            return self.fixed
+            shared = self.fixed.shape[1] != self.n_options  # one cost for all options
+            return np.repeat(self.fixed, self.n_options, axis=1) if shared else self.fixed
         from gmlearn_highorder._listed_numba import costs_of_options
 
         out = np.empty((len(self.inputs), self.n_options))
@@ -161,7 +160,10 @@ class ListedCosts:
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         option, share = self.selected(x)
-        own = self.option_costs(w)[np.arange(len(option)), option]
+        if self.fixed is not None and self.fixed.shape[1] == 1:
+            own = self.fixed[:, 0]
+        else:
+            own = self.option_costs(w)[np.arange(len(option)), option]
         return times(share, own) + times(1.0 - share, self.other_costs(w))
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:

@@ -223,7 +223,7 @@ def test_gz_bombs_and_damage(put, monkeypatch):
     io_model = io.read(put("fine.uai.gz", gzip.compress(b"MARKOV\n1\n2\n1\n1 0\n2\n1 1\n")))
     assert io_model.n_vars == 1
     monkeypatch.setattr(text_room, "SAFE_BYTES", 1000)
-    with pytest.raises(io.FormatError, match="bytes after decompression, got more"):
+    with pytest.raises(io.FormatError, match=r"bytes after decompression .*, got more"):
         io.read(bomb)
     with pytest.raises(io.FormatError, match="a complete gzip archive"):
         io.read(put("cut.uai.gz", gzip.compress(UAI)[:-9]))

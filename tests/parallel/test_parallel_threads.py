@@ -36,16 +36,16 @@ def test_completions_run_on_threads_too():
 
 
 def test_results_come_in_the_order_of_the_items():
-    executor = make_executor(3)
+    executor = make_executor(n_jobs=3)
     found = executor.map(lambda i: (time.sleep(0.02 * (3 - i)), i)[1], range(4))
     executor.close()
     assert isinstance(executor, Threads) and found == [0, 1, 2, 3]
 
 
 def test_one_job_is_serial_and_minus_one_is_all_cores():
-    assert type(make_executor(1)) is Serial
-    assert make_executor(1).map(str, [1, 2]) == ["1", "2"]
-    make_executor(-1).close()
+    assert type(make_executor(n_jobs=1)) is Serial
+    assert make_executor(n_jobs=1).map(str, [1, 2]) == ["1", "2"]
+    make_executor(n_jobs=-1).close()
 
 
 def test_an_error_in_a_thread_reaches_the_caller_and_no_thread_is_left():
@@ -63,4 +63,10 @@ def test_an_error_in_a_thread_reaches_the_caller_and_no_thread_is_left():
 @pytest.mark.parametrize("n_jobs", [0, -3, 1.5, None])
 def test_bad_numbers_of_jobs(n_jobs):
     with pytest.raises((ValueError, TypeError), match="n_jobs"):
-        make_executor(n_jobs)
+        make_executor(n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("executor", [-1, 3, None, True, "thread", object()])
+def test_what_is_no_executor(executor):
+    with pytest.raises(ValueError, match="executor: expected one of 'auto'"):
+        make_executor(executor)
