@@ -142,7 +142,7 @@ def check_number(
     return value
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> str:
+def check_choice(name: str, value: Any, choices: tuple[Any, ...] | list[str]) -> Any:
     """`value` if it is one of `choices`."""
     if not isinstance(value, (str, numbers.Number)) or value not in choices:
         raise ValueError(

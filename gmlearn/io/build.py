@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gmlearn.io.text import SAFE_BYTES
 from gmlearn.model import CRF
 from gmlearn.potentials import Table
 
-#: limits on what a short file may declare without listing it: labels of all variables, entries
-#: filled by a default cost; of the latter a longer file may have this many for each of its
-#: characters
-MAX_STATES, MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER = 2**24, 2**24, 32
+#: what a short file may declare without listing it (labels of all variables, entries filled by a
+#: default cost), and how many more for each further character of a longer one
+MAX_DECLARED, DECLARED_PER_CHARACTER = 2**22, 32
 #: variables of one factor; numpy arrays have at most 64 dimensions, one of which counts the cliques
 MAX_ARITY = 63
 
@@ -33,14 +33,12 @@ class ModelBuilder:
 
     def __init__(self, n_states: np.ndarray, fail: Fail, n_characters: int = 0):
         total = float(n_states.sum(dtype=float))
-        if total > MAX_STATES:
-            fail(f"at most {MAX_STATES} states over all variables", f"{total:.4g}")
+        self._room = MAX_DECLARED + DECLARED_PER_CHARACTER * max(0, n_characters - SAFE_BYTES)
+        if total > self._room:
+            fail(f"at most {self._room} states over all variables", f"{total:.4g}")
         self.crf = CRF(n_states)
         self._fail = fail
         self._default_entries = 0
-        self._max_default_entries = max(
-            MAX_DEFAULT_ENTRIES, DEFAULT_ENTRIES_PER_CHARACTER * n_characters
-        )
         self._scopes: dict[int, list[np.ndarray]] = {}
         self._tables: dict[int, list[np.ndarray]] = {}
         self._used: dict[int, list[int]] = {}  # which table each scope has
@@ -57,9 +55,9 @@ class ModelBuilder:
     def default_table(self, shape: tuple[int, ...], default: float) -> np.ndarray:
         """A flat table filled with one cost, if the model stays within bounds."""
         size = float(np.prod(shape, dtype=float))
-        if self._default_entries + size > self._max_default_entries:
+        if self._default_entries + size > self._room:
             self._fail(
-                f"at most {self._max_default_entries} table entries with a default cost",
+                f"at most {self._room} table entries with a default cost",
                 f"{self._default_entries + size:.4g}; such a table needs a block of its own kind",
             )
         self._default_entries += int(size)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gmlearn.io._cfn_scanner import INTEGER, Scanner, to_number, words_of
 from gmlearn.io.base import FileFormat, FormatError, Path
-from gmlearn.io.build import MAX_STATES, ModelBuilder
+from gmlearn.io.build import MAX_DECLARED, ModelBuilder
 from gmlearn.io.text import Tokens, read_text
 from gmlearn.model import CRF
 
@@ -94,8 +94,8 @@ def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[
             # -n is an interval of n values
             states.append(abs(int(domain.text)) if domain.is_integer else 0)
             labels.append({})
-        if len(states) > MAX_STATES:
-            scanner.fail(f"at most {MAX_STATES} variables", "more")
+        if len(states) > MAX_DECLARED:
+            scanner.fail(f"at most {MAX_DECLARED} variables", "more")
         if states[-1] < 1:
             scanner.fail(
                 "a domain: a list of values, or how many there are",

@@ -38,9 +38,10 @@ class Uai(FileFormat):
         if tokens.word("MARKOV or BAYES").upper() not in ("MARKOV", "BAYES"):
             tokens.fail("MARKOV or BAYES")
         n_vars = tokens.integer("the number of variables", low=1)
-        builder = ModelBuilder(tokens.integers(n_vars, "numbers of states", low=1), tokens.fail)
-        for factor, (scope, shape) in enumerate(_scopes(tokens, builder)):
-            size = np.prod(shape, dtype=float)
+        states = tokens.integers(n_vars, "numbers of states", low=1)
+        builder = ModelBuilder(states, tokens.fail, len(tokens.text))
+        for factor, scope in enumerate(_scopes(tokens, builder)):
+            size = states[scope].prod(dtype=float)
             if tokens.integer(f"the number of entries of factor {factor}") != size:
                 tokens.fail(
                     f"{size:.15g} entries in factor {factor} over the variables "
@@ -85,8 +86,8 @@ class Uai(FileFormat):
             )
 
 
-def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[tuple[np.ndarray, tuple[int, ...]]]:
-    """The variables of each factor and the shape of its table."""
+def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[np.ndarray]:
+    """The variables of each factor."""
     n_vars = builder.crf.n_vars
     n_factors = tokens.integer("the number of factors", low=0)
     if 3 * n_factors > tokens.left():  # each has at least its arity, its size and one value
@@ -95,7 +96,8 @@ def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[tuple[np.ndarray, tup
     for factor in range(n_factors):
         arity = tokens.integer(f"the number of variables of factor {factor}", 0, n_vars)
         scope = tokens.integers(arity, f"variables of factor {factor}", 0, n_vars - 1)
-        scopes.append((scope, builder.shape(scope)))
+        builder.shape(scope)
+        scopes.append(scope)
     return scopes
 
 

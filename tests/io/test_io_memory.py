@@ -44,6 +44,8 @@ def shared_variable(potential, n_labels, n_cliques, **arguments):
 
 
 FILES = {
+    "states.uai.gz": gzip.compress(b"MARKOV\n1\n4194304\n0\n"),
+    "default.wcsp.gz": gzip.compress(b"t 2 2048 1 9\n2048 2048\n2 0 1 3 0\n"),
     "most.uai.gz": gzip.compress(tiny_factors(SAFE_BYTES)),
     "bomb.uai.gz": gzip.compress(b"MARKOV\n1\n2\n1\n1 0\n2\n1 1" + b" " * 2 * 10**7),
     "bomb.cfn.gz": gzip.compress(b'{"problem": {"name": ' + b"[" * 2 * 10**7),
