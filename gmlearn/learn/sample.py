@@ -40,7 +40,7 @@ class Sample:
     completion: Callable[[Sample, Mapping[str, np.ndarray]], np.ndarray] | None = None
     allowed: Any = None
     start: Any = None
-    #: the labels as they were given, before those of hidden variables were set aside
+    #: of a checked sample, the labels as given, before those of hidden variables were set aside
     given: Any = field(default=None, init=False)
 
     def __repr__(self) -> str:
@@ -130,6 +130,8 @@ def check_sample(k: int, sample: Any) -> Sample:
     """`sample` with checked arrays, or an error that names the sample."""
     if not isinstance(sample, Sample):
         raise TypeError(f"samples[{k}]: expected a gmlearn.Sample, got {type(sample).__name__}")
+    if sample.given is not None:
+        return sample
     crf = sample.crf
     if not isinstance(crf, CRF):
         raise TypeError(f"samples[{k}].crf: expected a gmlearn.CRF, got {type(crf).__name__}")

@@ -213,7 +213,8 @@ def build_objective(
     """The checked objective of a training problem; every error names the sample."""
     if isinstance(samples, Sample):
         raise TypeError("samples: expected a list of gmlearn.Sample, got one; write [sample]")
-    samples = samples if isinstance(samples, LazySamples) else list(samples)
+    if not isinstance(samples, LazySamples):
+        samples = [check_sample(k, sample) for k, sample in enumerate(samples)]
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")
     check_number("temperature", options.temperature, low=0)

@@ -87,6 +87,8 @@ def keep_minimisers(structure, working_set, share, ind, ones, features, fixed, r
                 continue
             for k in range(n_words):
                 same &= bits[first + k, j] == found[k]
+            if not same:
+                continue
             for p in range(features.shape[1]):  # variables of one slave alone have no bits
                 same &= working_set.features[m, j, p] == np.float32(features[m, p])
             place[m] = j if same else place[m]

@@ -323,7 +323,10 @@ class Mixture:
 
         self._remember()
         state, own = self.state, w[self.columns]
-        prices = state.known_features @ own.astype(np.float32) + state.known_fixed
+        prices = state.known_fixed.copy()
+        # places are filled from the first on: most are empty for long
+        full = int(np.flatnonzero(state.used.any(axis=0)).max(initial=-1)) + 1
+        prices[:, :full] += state.known_features[:, :full] @ own.astype(np.float32)
         moved = pairwise_steps(
             *(self.structure, state.working_set, state.point, self.dual.unary_share),
             *(state.centre, own, prices, inverse, float(state.curvature)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import difflib
 import inspect
 from collections.abc import Mapping
@@ -57,6 +56,8 @@ class CRF:
         self.blocks: list[Block] = []
         #: a constant of the energy, whatever the labels
         self.constant = 0.0
+        #: where the costs of unary blocks go, by the block's id
+        self._known_slots: dict[int, Any] = {}
         #: int (n + 1,), first variable of each model that was joined into this one
         self.parts = np.array([0, len(self.n_states)])
 
@@ -144,6 +145,7 @@ class CRF:
         """Take a block out again."""
         for i, b in enumerate(self.blocks):
             if b is block:
+                self._known_slots.pop(id(block), None)
                 del self.blocks[i]
                 return
         raise ValueError(
@@ -153,7 +155,9 @@ class CRF:
 
     def copy(self) -> CRF:
         """A model that shares the (immutable) blocks but can be changed on its own."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))  # twice as fast as copy.copy
+        vars(other).update(vars(self))
+        other._known_slots = {}
         other.unary, other.blocks = self.unary.copy(), list(self.blocks)
         return other
 
@@ -234,10 +238,15 @@ class CRF:
 
     def _slots(self, block: Unary) -> Any:
         """Where the costs (M L,) of a unary block go: a slice, if its variables are consecutive."""
-        first, n = self.offsets[block.members], block.max_states
-        if len(first) and (np.diff(first) == n).all():
-            return slice(first[0], first[0] + n * len(first))
-        return (first[:, None] + np.arange(n)).ravel()
+        known = self._known_slots.get(id(block))
+        if known is None:
+            first, n = self.offsets[block.members], block.max_states
+            if len(first) and (np.diff(first) == n).all():
+                known = slice(first[0], first[0] + n * len(first))
+            else:
+                known = (first[:, None] + np.arange(n)).ravel()
+            self._known_slots[id(block)] = known
+        return known
 
     def unary_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
         """The gradient of <marginals, unary_costs(w)> in w; marginals (n_coords,)."""
