@@ -23,6 +23,9 @@ from gmlearn.slaves.elimination import (
     searched_order,
 )
 
+#: entries of joined tables below which nobody asks for the exact memory
+SMALL = 2.0**18
+
 
 class JunctionTree:
     """One elimination of a whole model: its plan, what it costs, and its two passes.
@@ -66,7 +69,11 @@ class JunctionTree:
 
     @cached_property
     def bytes(self) -> float:
-        """Memory that the two passes ask for: all messages, and the inputs of one step."""
+        """Memory that the two passes ask for: all messages, and the inputs of one step; for small
+        models no more than that.
+        """
+        if self.order.entries <= SMALL:  # messages and inputs are fewer than entries
+            return 16.0 * self.order.entries
         states = self.domain[self.live].astype(float)
         rank = np.argsort(self.order.variables)
         buckets: list[list[set[int]]] = [[{v}] for v in self.order.variables]

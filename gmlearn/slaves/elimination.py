@@ -85,14 +85,18 @@ def searched_order(scopes: Sequence[Sequence[int]], domain: np.ndarray, seed: in
     """
     from gmlearn.slaves._orders_numba import greedy_order
 
-    best = elimination_order(scopes, domain, np.inf, np.inf)
-    assert best is not None
-    n = len(domain)
-    if n > MAX_SEARCHED or best.entries <= EASY:
+    n, near = len(domain), _neighbours(scopes, domain)
+    found = _simulate(near, domain, np.inf, np.inf, True)
+    assert found is not None
+    if found.entries <= EASY:
+        return found
+    other = _simulate(near, domain, np.inf, found.entries, False)
+    best = found if other is None else other
+    if n > MAX_SEARCHED:
         return best
     matrix = np.zeros((n, n), bool)
-    for v, near in enumerate(_neighbours(scopes, domain)):
-        matrix[v, list(near)] = True
+    for v, own in enumerate(near):
+        matrix[v, list(own)] = True
     log_states = np.log(domain.astype(float))
     rng = np.random.default_rng(seed)
     spent = 0.0
