@@ -35,6 +35,10 @@ EXCEPTIONS = {
         "builtin",
     ): "the built-in parts come in through the hooks, like any plugin's",
     ("solvers/result.py", "plot"): "Result.plot draws itself; imported when it is called",
+    (
+        "solvers/result.py",
+        "probabilities",
+    ): "Result.marginals asks the next room; imported when it is called",
     ("probabilities/result.py", "plot"): "Marginals.plot draws itself; imported when called",
     ("learn/history.py", "plot"): "History.plot draws itself; imported when it is called",
     ("cli/check.py", "testing"): "`gmlearn check` runs the conformance kit",

@@ -12,6 +12,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from gmlearn.model.crf import CRF
+    from gmlearn.probabilities.result import Marginals
     from gmlearn.solvers.warm import Multipliers
 
     Model = tuple[CRF, Mapping[str, np.ndarray]]
@@ -155,6 +156,16 @@ class Result:
             room = self.gap + 1e-9 * max(abs(self.energy), abs(self.bound))
             known = known | (others.min(axis=1, initial=np.inf) > room)
         return known
+
+    def marginals(self, **options: Any) -> Marginals:
+        """Probabilities of the labels of the model that was solved, by ``gm.marginals``; options as
+        there. `reduced_costs` are proofs, these are shares of all labellings.
+        """
+        if self._model is None:
+            raise AttributeError("marginals: a pickled result does not carry its model")
+        from gmlearn.probabilities.api import marginals
+
+        return marginals(*self._model, **options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_model": None}

@@ -155,3 +155,10 @@ def test_a_list_of_other_models_goes_one_by_one():
     assert gm.marginals([]) == []
     with pytest.raises(TypeError, match=r"crf\[1\]: expected a gmlearn.CRF, got int"):
         gm.marginals([ring, 3])
+
+
+def test_a_result_gives_the_marginals_of_its_model():
+    crf, w = random_model(np.random.default_rng(0), "learnt")
+    m = gm.solve(crf, w).marginals(temperature=0.5)
+    _, node, _ = enumerated(crf, w, 0.5)
+    np.testing.assert_allclose(m.node, node, atol=1e-9)
