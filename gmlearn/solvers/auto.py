@@ -33,7 +33,7 @@ from gmlearn.solvers.tighten import tighten
 PATIENT = Effort(2.0**24, 2.0**30, 3.0e5, max_branches=3e9)
 COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes, max_branches=1e9)
 #: the relative gap beyond which larger slaves are tried before pruning and search
-WIDE = 1e-2
+WIDE = 1e-4
 #: neighbourhoods that are searched without a time limit, and tabu moves times labels to choose from
 TRIES, MOVES = 100, 1e8
 

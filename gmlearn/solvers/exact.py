@@ -43,7 +43,7 @@ class Effort(NamedTuple):
 
 
 #: about a second
-QUICK = Effort(2.0**20, 2.0**24, 2.0e4, 3.0e4, max_branches=1e8)
+QUICK = Effort(2.0**20, 2.0**24, 1.0e4, 3.0e4, max_branches=1e8)
 #: as much as a few rounds of slaves
 BRIEF = Effort(2.0**14, 2.0**20, 0.0, max_variables=1000)
 #: a glimpse of what branch and bound can do, before the bound is raised any further
