@@ -51,4 +51,7 @@ from gmlearn_clustering.sparse import (
     draw_landmarks as draw_landmarks,
     neighbour_costs as neighbour_costs,
 )
-from gmlearn_clustering.synthetic import noisy_gaussians as noisy_gaussians
+from gmlearn_clustering.synthetic import (
+    distractor_gaussians as distractor_gaussians,
+    noisy_gaussians as noisy_gaussians,
+)

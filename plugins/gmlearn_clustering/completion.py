@@ -35,3 +35,26 @@ def medoid_completion(
         np.ascontiguousarray(distances), penalties, members, start, target
     )
     return target, float(energy)
+
+
+def completed(
+    distances: np.ndarray, cluster: np.ndarray, penalty: float | np.ndarray
+) -> np.ndarray:
+    """`medoid_completion`'s target (N,) where some clusters are -1, not known: the others get their
+    medoids, then every unknown point goes to the nearest exemplar, or is one where that is cheaper.
+    """
+    known = np.flatnonzero(cluster >= 0)
+    own = penalty if np.ndim(penalty) == 0 else np.asarray(penalty)[known]
+    if len(known) == len(cluster):
+        return medoid_completion(distances, cluster, own)[0]
+    target = np.arange(len(cluster))
+    target[known] = known[
+        medoid_completion(distances[np.ix_(known, known)], cluster[known], own)[0]
+    ]
+    exemplars = np.unique(target[known])
+    unknown = np.flatnonzero(cluster < 0)
+    away = distances[np.ix_(unknown, exemplars)]
+    alone = np.broadcast_to(penalty, (len(cluster),))[unknown]
+    nearest = exemplars[np.argmin(away, axis=1)]
+    target[unknown] = np.where(away.min(axis=1) <= alone, nearest, unknown)
+    return target

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
+from gmlearn_clustering.distractors import needs_learning
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.number import exemplars_of_number
@@ -63,6 +64,7 @@ def cluster_synthetic(run: gm.Run) -> None:
         "affinity propagation find it."
     )
     _figure(run, scores, rhos, *shown)
+    needs_learning(run)
 
 
 def _scores(

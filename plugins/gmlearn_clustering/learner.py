@@ -25,7 +25,7 @@ from gmlearn_clustering.fee import calibrated_fee, penalty_of
 from gmlearn_clustering.graph import graph_distance, set_distance
 from gmlearn_clustering.losses import ClusteringLoss
 from gmlearn_clustering.number import exemplars_of_number
-from gmlearn_clustering.potentials import DISTANCE, PENALTY, exemplar_model
+from gmlearn_clustering.potentials import DISTANCE, PENALTY, exemplar_model, local_scales
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy
 from gmlearn_clustering.slaves import training_sample
 from gmlearn_clustering.weighting import WEIGHTINGS
@@ -64,9 +64,10 @@ class ExemplarClusteringLearner(BaseEstimator):
     method, optimizer : of ``gm.train``, by name: "dual-decomposition" with "subgradient" (as in the
         paper), "stochastic", "bcfw", ...; method "cccp" is the latent SVM with whole convex
         problems between two completions.   n_jobs : workers over training sets.
-    penalty : d_qq during training, or "learn".
+    penalty : d_qq during training, or "learn", or "features": d_qq = v . g_q with learnt v, for g_q
+        = (1, the local scale of q, see `potentials.local_scales`).
     contrast_share : share of the weight, in [0, 1], that is given out by contrast; 0 leaves the
-        weights of training alone.
+        weights of training alone. "auto": 0 for dimensions, .5 for banks.
     n_rounds : training rounds. n_inner : rounds between two completions (T of the paper).
         stochastic : one sample a step, the optimiser "stochastic".
     step, lambda_step : first steps of the weights and of the multipliers; they fall as training
@@ -112,7 +113,7 @@ class ExemplarClusteringLearner(BaseEstimator):
         optimizer: str = "subgradient",
         n_jobs: int = 1,
         penalty: Any = 1.0,
-        contrast_share: float = 0.5,
+        contrast_share: float | str = "auto",
         n_rounds: int = 100,
         n_inner: int = 1,
         stochastic: bool = False,
@@ -147,7 +148,8 @@ class ExemplarClusteringLearner(BaseEstimator):
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], folds: Sequence[np.ndarray] | None = None
     ) -> ExemplarClusteringLearner:
-        """Learn from samples and their true partitions (labels of any kind, one array a sample).
+        """Learn from samples and their true partitions (labels of any kind, one array a sample; in
+        arrays of integers -1 means that the cluster of the point is not known).
 
         folds : for supervised distances, what is left out together when they are cross-fitted: the
             fold 0, 1, ... of every point, an array a sample, such as its condition or `range_folds`
@@ -159,6 +161,10 @@ class ExemplarClusteringLearner(BaseEstimator):
         banks: dict[str, Any] = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}
         self.bank_ = banks[self.features]() if isinstance(self.features, str) else self.features
         if is_supervised(self.bank_):
+            if any((truth < 0).any() for truth in partitions):
+                raise ValueError(
+                    "y: supervised distances need the class of every point, got unknown ones (-1)"
+                )
             samples = cross_fit(self.bank_, X, _linked_classes(y), seed=self._seed, folds=folds)
         elif folds is not None:
             raise ValueError(
@@ -175,7 +181,7 @@ class ExemplarClusteringLearner(BaseEstimator):
                 )
         self.parts_ = self._chosen_parts()
         self.history_: dict[str, list[float]] = {"objective": []}
-        self.penalty_ = 1.0 if self.penalty == "learn" else float(self.penalty)
+        self.penalty_: Any = 1.0 if isinstance(self.penalty, str) else float(self.penalty)
         self.weights_ = self._weigh(samples, partitions)
         self.feature_names_, self.scale_ = list(self.bank_.names_), self.bank_.scale_
         self._calibrate(samples, partitions)
@@ -184,14 +190,24 @@ class ExemplarClusteringLearner(BaseEstimator):
     def _chosen_parts(self) -> dict[str, Any]:
         """The parts by name, "auto" resolved."""
         many = not isinstance(self.bank_, DimensionBank) and not is_supervised(self.bank_)
+        if self.penalty == "features":
+            many = False
         weighting = "triplets" if many else "max-margin"
         parts = {"weighting": weighting, "graph": many, "penalty_rule": "transfer"}
         asked = {"weighting": self.weighting, "graph": self.graph}
         parts.update({name: value for name, value in asked.items() if value != "auto"})
         if parts["graph"]:
             parts["penalty_rule"] = "fee"
+        if self.penalty == "features":
+            parts["penalty_rule"] = "training"
         if self.penalty_rule != "auto":
             parts["penalty_rule"] = self.penalty_rule
+        learnt = parts["weighting"] == "max-margin" and parts["penalty_rule"] == "training"
+        if self.penalty == "features" and (parts["graph"] or not learnt):
+            raise ValueError(
+                "penalty: 'features' needs weighting='max-margin', graph=False and "
+                f"penalty_rule='training', got {parts}"
+            )
         return parts
 
     def _weigh(self, samples: list[Any], partitions: list[np.ndarray]) -> np.ndarray:
@@ -202,15 +218,21 @@ class ExemplarClusteringLearner(BaseEstimator):
         found = self._train(samples, partitions)
         if self.penalty == "learn":
             self.penalty_ = float(found.weights[PENALTY][0])
+        elif self.penalty == "features":
+            self.penalty_ = found.weights[PENALTY]
         self.history_ = {"objective": [float(value) for value in found.history.evaluated()]}
-        contrast = contrasts(samples, partitions)
-        return with_contrast(found.weights[DISTANCE], contrast, self.contrast_share)
+        share: Any = self.contrast_share
+        if share == "auto":
+            share = 0.0 if isinstance(self.bank_, DimensionBank) else 0.5
+        contrast = contrasts(*_known_points(samples, partitions))
+        return with_contrast(found.weights[DISTANCE], contrast, share)
 
     def _calibrate(self, samples: list[Any], partitions: list[np.ndarray]) -> None:
         """The rule for the number of clusters, on the distances that `cluster` will see."""
         if self.parts_["penalty_rule"] == "transfer":
-            matrices = [self._clustered(sample, self.weights_) for sample in samples]
-            self.rate_ = calibrated_rate(matrices, partitions, self._seed)
+            known, clusters = _known_points(samples, partitions)
+            matrices = [self._clustered(sample, self.weights_) for sample in known]
+            self.rate_ = calibrated_rate(matrices, clusters, self._seed)
         if self.parts_["penalty_rule"] == "fee":
             refit = WEIGHTINGS.get(self.parts_["weighting"])
             self.fee_ = calibrated_fee(
@@ -223,11 +245,13 @@ class ExemplarClusteringLearner(BaseEstimator):
 
     def _train(self, samples: list[Any], partitions: list[np.ndarray]) -> gm.TrainedModel:
         """The generic trainer on the samples' models; the objective is per point."""
-        penalty = None if self.penalty == "learn" else float(self.penalty)
-        n_points = sum(len(truth) for truth in partitions)
+        penalty = None if isinstance(self.penalty, str) else float(self.penalty)
+        n_points = sum(int((truth >= 0).sum()) for truth in partitions)
+        loss = ClusteringLoss(self.alpha, self.beta)
+        features = [local_scales(s) if self.penalty == "features" else None for s in samples]
         problem = [
-            training_sample(s, truth, penalty, weight=1.0 / n_points)
-            for s, truth in zip(samples, partitions)
+            training_sample(s, truth, penalty, 1.0 / n_points, loss, g)
+            for s, truth, g in zip(samples, partitions, features)
         ]
         n_features = samples[0].n_features
         start = {DISTANCE: np.full(n_features, 1.0 / n_features)}
@@ -241,7 +265,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             constraints = {DISTANCE: gm.NonNegative()} if self.constraints != "none" else {}
         if penalty is None:
             start[PENALTY], regularizer[PENALTY], constraints[PENALTY] = (
-                np.ones(1),
+                np.ones(1) if features[0] is None else np.array([1.0, 0.0]),
                 gm.NoRegularizer(),
                 gm.NonNegative(),
             )
@@ -251,7 +275,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             steps = {"step": self.step, "lambda_step": self.lambda_step}
         return gm.train(
             problem,
-            loss=ClusteringLoss(self.alpha, self.beta),
+            loss=loss,
             decomposition="exemplar",
             method=self.method,
             optimizer=optimizer,
@@ -297,7 +321,11 @@ class ExemplarClusteringLearner(BaseEstimator):
         if not self.adapt:
             if len(X) == 0:
                 raise ValueError("X: expected at least one point, got an empty set")
-            matrix = self._clustered(self.bank_.prepare(X), self.weights_)
+            sample = self.bank_.prepare(X)
+            matrix = self._clustered(sample, self.weights_)
+            if self.penalty == "features" and n_clusters is None:
+                penalty = local_scales(sample) @ self.penalty_
+                return self._at_penalty(matrix, penalty).labels
             return self._labels(matrix, n_clusters)
         return adapted_clustering(
             self.distance(X), as_views(X), lambda d: self.cluster_distances(d, n_clusters)
@@ -329,11 +357,19 @@ class ExemplarClusteringLearner(BaseEstimator):
         if rule == "transfer":
             path = clustering_path(distances, self.rate_, seed=self._seed)
             return choose_point(path, self.rate_)
+        if self.penalty == "features":
+            raise ValueError(
+                "distances: penalty='features' takes local scales from the points; use cluster(X)"
+            )
         penalty = self.penalty_ if rule == "training" else penalty_of(self.fee_, len(distances))
+        return self._at_penalty(distances, penalty)
+
+    def _at_penalty(self, distances: np.ndarray, penalty: float | np.ndarray) -> PathPoint:
+        """The clustering of least energy that is found with d_qq = penalty, a number or (N,)."""
         model = exemplar_model(np.asarray(distances), penalty)
         options: dict[str, Any] = {"method": "local", "seed": self._seed}
         found = gm.solve(model, solver="exemplar", **options)
-        return path_point(distances, penalty, np.unique(found.labels))
+        return path_point(distances, float(np.mean(penalty)), np.unique(found.labels))
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Mean clustering accuracy on new sets with automatic numbers of clusters."""
@@ -384,7 +420,8 @@ class ExemplarClusteringLearner(BaseEstimator):
             )
         for name in ("alpha", "beta", "tau"):
             gm.check_number(name, getattr(self, name), low=0.0)
-        gm.check_number("contrast_share", self.contrast_share, low=0.0, high=1.0)
+        if self.contrast_share != "auto":
+            gm.check_number("contrast_share", self.contrast_share, low=0.0, high=1.0)
         for name in ("step", "lambda_step"):
             gm.check_number(name, getattr(self, name), low=0.0, strict=True)
         gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
@@ -406,7 +443,7 @@ class ExemplarClusteringLearner(BaseEstimator):
             raise ValueError(
                 "adapt: precomputed distances hold no points to adapt to; set adapt=False"
             )
-        if self.penalty != "learn":
+        if self.penalty not in ("learn", "features"):
             gm.check_number("penalty", self.penalty)
 
 
@@ -417,6 +454,16 @@ def _check_labels(name: str, labels: Any, n_points: int) -> np.ndarray:
             f"{name}: expected {n_points} labels, one a point, got an array of shape {labels.shape}"
         )
     return labels
+
+
+def _known_points(
+    samples: Sequence[Any], partitions: Sequence[np.ndarray]
+) -> tuple[list[Any], list[np.ndarray]]:
+    """Samples and partitions of the points whose cluster is known."""
+    kept = [np.flatnonzero(truth >= 0) for truth in partitions]
+    sizes = zip(samples, partitions, kept)
+    found = [s if len(p) == len(truth) else s.take(p) for s, truth, p in sizes]
+    return found, [truth[p] for truth, p in zip(partitions, kept)]
 
 
 def _linked_classes(y: Sequence[Any]) -> list[np.ndarray]:
@@ -454,11 +501,13 @@ def _check_partitions(X: Sequence[Any], y: Sequence[Any]) -> list[np.ndarray]:
             )
         if len(truth) < 2:
             raise ValueError(f"y[{k}]: expected a sample of at least two points, got {len(truth)}")
-        cluster = np.unique(truth, return_inverse=True)[1]
-        if cluster.max() == 0:
+        known = truth != -1 if truth.dtype.kind == "i" else np.ones(len(truth), dtype=bool)
+        cluster = np.full(len(truth), -1)
+        cluster[known] = np.unique(truth[known], return_inverse=True)[1]
+        if cluster.max() <= 0:
             raise ValueError(
-                f"y[{k}]: expected at least two clusters, got one; a single cluster says nothing "
-                f"about distances"
+                f"y[{k}]: expected at least two clusters, got {int(cluster.max()) + 1}; a single "
+                f"cluster says nothing about distances"
             )
         partitions.append(cluster.astype(np.int64))
     return partitions

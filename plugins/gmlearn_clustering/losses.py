@@ -14,39 +14,46 @@ def clustering_loss(
     """alpha sum_C |1 - number of exemplars in C| + beta * number of points assigned to an exemplar
     outside their cluster.
 
-    Zero exactly for the x that are consistent with the partition.
+    Zero exactly for the x that are consistent with the partition. Points of unknown cluster count
+    nowhere, and are in no C.
 
     Parameters
     ----------
     assignment : (N,) the exemplar of every point; exemplars are the points assigned to themselves.
-    cluster : (N,) true clusters 0..K-1.
+    cluster : (N,) true clusters 0..K-1, -1 where not known.
     """
-    is_exemplar = assignment == np.arange(len(assignment))
+    known = cluster >= 0
+    is_exemplar = (assignment == np.arange(len(assignment))) & known
     exemplars = np.bincount(cluster[is_exemplar], minlength=int(cluster.max()) + 1)
-    wrong = cluster[assignment] != cluster
+    wrong = (cluster[assignment] != cluster) & known
     return float(alpha * np.abs(1 - exemplars).sum() + beta * wrong.sum())
 
 
 class ClusteringLoss(gm.Loss):
     """The same for models with an `ExemplarBlock`; the true labels are any assignment that is
     consistent with the partition.
+
+    unknown : bool (N,), points of one sample whose cluster is not known; None for none. (They are
+        not hidden variables: the exemplars of the known points are latent as well.)
     """
 
     name = "clustering"
 
-    def __init__(self, alpha: float = 1.0, beta: float = 1.0):
+    def __init__(self, alpha: float = 1.0, beta: float = 1.0, unknown: np.ndarray | None = None):
+        self.unknown = unknown
         self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
         self.beta = float(gm.check_number("beta", beta, low=0.0))
 
     def value(self, crf: gm.CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
-        return clustering_loss(x, _clusters(truth, observed), self.alpha, self.beta)
+        return clustering_loss(x, self._clusters(truth, observed), self.alpha, self.beta)
 
     def unary(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
-        cluster = _clusters(truth, observed)
-        return (self.beta * (cluster[:, None] == cluster[None, :])).ravel()
+        cluster = self._clusters(truth, observed)
+        same = (cluster[:, None] == cluster[None, :]) & (cluster >= 0)
+        return (self.beta * same).ravel()
 
     def blocks(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> list[gm.Block]:
-        cluster = _clusters(truth, observed)
+        cluster = self._clusters(truth, observed)
         return [
             ExemplarCountBlock(
                 [np.flatnonzero(cluster == c) for c in range(cluster.max() + 1)], self.alpha
@@ -54,7 +61,17 @@ class ClusteringLoss(gm.Loss):
         ]
 
     def constant(self, crf: gm.CRF, truth: np.ndarray, observed: np.ndarray) -> float:
-        return -self.beta * crf.n_vars
+        return -self.beta * int((self._clusters(truth, observed) >= 0).sum())
+
+    def _clusters(self, truth: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        """The true cluster of every point, numbered 0..K-1; -1 where not known."""
+        cluster = _clusters(truth, observed)
+        if self.unknown is None:
+            return cluster
+        known = ~self.unknown
+        numbers = np.full(len(cluster), -1)
+        numbers[known] = np.unique(cluster[known], return_inverse=True)[1]
+        return numbers
 
     @classmethod
     def examples(cls, rng: np.random.Generator) -> list[tuple[gm.Loss, gm.CRF, np.ndarray]]:

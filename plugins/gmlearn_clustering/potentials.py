@@ -40,20 +40,33 @@ class ExemplarBlock(gm.Block):
     sample : the features f_pq of the points, or fixed distances (`FixedDistances`), which have no
         weights.
     penalty : d_qq, one number or (N,), +inf forbids; None makes it the weight "penalty".
+    penalty_features : (N, G), for a learnt penalty d_qq = v . g_q with G weights; None: one weight
+        for all points.
     """
 
     name = "exemplar"
 
-    def __init__(self, sample: SampleDistances, penalty: float | np.ndarray | None = 1.0):
+    def __init__(
+        self,
+        sample: SampleDistances,
+        penalty: float | np.ndarray | None = 1.0,
+        penalty_features: np.ndarray | None = None,
+    ):
         super().__init__(np.arange(sample.n_points)[None, :])
         self.sample = sample
         self.penalty = penalty
         if penalty is not None:
             shape = (sample.n_points,) if np.ndim(penalty) else ()
             self.penalty = gm.check_array("penalty", penalty, shape=shape, allow_inf=True)
+        if penalty_features is None:
+            penalty_features = np.ones((sample.n_points, 1))
+        self.penalty_features = gm.check_array(
+            "penalty_features", penalty_features, shape=(sample.n_points, None)
+        )
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        own: dict[str, tuple[int, ...]] = {} if self.penalty is not None else {PENALTY: (1,)}
+        shape = self.penalty_features.shape[1:]
+        own: dict[str, tuple[int, ...]] = {} if self.penalty is not None else {PENALTY: shape}
         return {DISTANCE: (self.sample.n_features,), **own} if self.sample.n_features else own
 
     def state(self) -> dict[str, Any]:
@@ -88,7 +101,14 @@ class ExemplarBlock(gm.Block):
 
     def exemplar_penalty(self, w: Mapping[str, np.ndarray]) -> Any:
         """d_qq, a number or (N,)."""
-        return w[PENALTY][0] if self.penalty is None else self.penalty
+        if self.penalty is not None:
+            return self.penalty
+        per_point = self.penalty_features.shape[1] > 1
+        return self.penalty_features @ w[PENALTY] if per_point else w[PENALTY][0]
+
+    def penalty_sum(self, chosen: np.ndarray) -> np.ndarray:
+        """sum over q of chosen_q g_q, (G,): the features of the penalties of exemplars."""
+        return chosen @ self.penalty_features
 
     def costs(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """d_pq (N, N) with the penalties on the diagonal."""
@@ -114,7 +134,8 @@ class ExemplarBlock(gm.Block):
             if DISTANCE in total:
                 total[DISTANCE] += weight[m] * self.sample.gather(labels)
             if PENALTY in total:
-                total[PENALTY] += weight[m] * (labels == np.arange(len(labels))).sum()
+                chosen = (labels == np.arange(len(labels))).astype(np.float64)
+                total[PENALTY] += weight[m] * self.penalty_sum(chosen)
         return total
 
     @classmethod
@@ -163,14 +184,16 @@ class ExemplarCountBlock(gm.RaggedBlock):
 
 
 def exemplar_model(
-    sample: SampleDistances | np.ndarray, penalty: float | np.ndarray | None = 1.0
+    sample: SampleDistances | np.ndarray,
+    penalty: float | np.ndarray | None = 1.0,
+    penalty_features: np.ndarray | None = None,
 ) -> gm.CRF:
     """The clustering model of one sample: N variables with N states each, one exemplar block.
 
     Parameters
     ----------
     sample : features with learnt weights, or fixed distances (N, N), whose diagonal is ignored.
-    penalty : d_qq, see `ExemplarBlock`.
+    penalty, penalty_features : d_qq, see `ExemplarBlock`.
 
     Examples
     --------
@@ -184,7 +207,7 @@ def exemplar_model(
     if isinstance(sample, np.ndarray):
         sample = FixedDistances(sample)
     crf = gm.CRF(np.full(sample.n_points, sample.n_points))
-    crf.add(ExemplarBlock(sample, penalty))
+    crf.add(ExemplarBlock(sample, penalty, penalty_features))
     return crf
 
 
@@ -199,3 +222,13 @@ def small_models(
         crf = exemplar_model(MatrixSample(rng.random((2, n_points, n_points))), penalty)
         made.append((crf, {name: rng.random(shape) for name, shape in crf.layout.shapes.items()}))
     return made
+
+
+def local_scales(sample: SampleDistances, n_neighbors: int = 5) -> np.ndarray:
+    """Features (N, 2) of a point's penalty: 1, and its mean distance to the nearest neighbours
+    under the average of the features.
+    """
+    average = with_penalty(sample.matrix(np.full(sample.n_features, 1 / sample.n_features)), np.inf)
+    n = min(n_neighbors, sample.n_points - 1)
+    near = np.partition(average, n - 1, axis=1)[:, :n]
+    return np.column_stack([np.ones(sample.n_points), near.mean(axis=1)])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_clustering.completion import medoid_completion
+from gmlearn_clustering.completion import completed
 from gmlearn_clustering.distances import SampleDistances
 from gmlearn_clustering.losses import ClusteringLoss
 from gmlearn_clustering.potentials import (
@@ -146,7 +146,7 @@ class ClusteringSlaves(gm.Slaves):
         return self.block.exemplar_penalty(w) + np.diagonal(self.extra)
 
     def unary_features(self, mean: np.ndarray) -> dict[str, np.ndarray]:
-        return {PENALTY: np.array([mean.sum()])} if self.block.penalty is None else {}
+        return {PENALTY: self.block.penalty_sum(mean)} if self.block.penalty is None else {}
 
     def mean(self, per_dual: np.ndarray) -> np.ndarray:
         """The points' duals form an (N, N) matrix, so sums over slaves are column sums."""
@@ -233,18 +233,30 @@ class ExemplarDecomposition(gm.Decomposition):
 
 
 def training_sample(
-    sample: SampleDistances, cluster: np.ndarray, penalty: float | None = 1.0, weight: float = 1.0
+    sample: SampleDistances,
+    cluster: np.ndarray,
+    penalty: float | None = 1.0,
+    weight: float = 1.0,
+    loss: ClusteringLoss | None = None,
+    penalty_features: np.ndarray | None = None,
 ) -> gm.Sample:
     """What ``gm.train`` takes: the model, any assignment consistent with the true clusters (N,),
-    and the medoid completion.
+    and the medoid completion. Clusters may be -1, not known; then `loss` gives alpha and beta.
     """
-    crf = exemplar_model(sample, penalty)
+    crf = exemplar_model(sample, penalty, penalty_features)
     block: Any = crf.clique_blocks[0]
 
     def completion(_: gm.Sample, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        return medoid_completion(sample.matrix(w[DISTANCE]), cluster, block.exemplar_penalty(w))[0]
+        return completed(sample.matrix(w[DISTANCE]), cluster, block.exemplar_penalty(w))
 
-    return gm.Sample(crf, _first_members(cluster), weight=weight, completion=completion)
+    labels = np.full(len(cluster), int(np.flatnonzero(cluster >= 0)[0]))
+    known = np.flatnonzero(cluster >= 0)
+    labels[known] = known[_first_members(cluster[known])]
+    own = None
+    if len(known) < len(cluster):
+        given = loss or ClusteringLoss()
+        own = ClusteringLoss(given.alpha, given.beta, cluster < 0)
+    return gm.Sample(crf, labels, weight=weight, loss=own, completion=completion)
 
 
 def training_slaves(

@@ -80,3 +80,45 @@ def _separated_means(
                 f"dimensions; lower it"
             )
     return means
+
+
+def distractor_gaussians(
+    n_points: int = 160,
+    n_clusters: int = 8,
+    n_sets: int = 5,
+    n_fine: int = 6,
+    n_coarse: int = 30,
+    n_distractor: int = 20,
+    n_noise: int = 44,
+    separation: float = 2.0,
+    seed: int = 0,
+) -> SyntheticSets:
+    """Sets that only a learnt distance clusters: all dimensions have variance 1, four kinds differ.
+
+    - fine: every cluster has its own mean, which spreads `separation` times as far as its points;
+    - coarse: pairs of clusters share a mean, and all these dimensions share most of their noise:
+      each tells clusters apart as well as a fine one, but together they say no more than one;
+    - distractor: another partition, into as many clusters, with twice the separation;
+    - noise: nothing, with the same variance.
+
+    Standardised distances see the distractor; weighing each dimension by itself sees the coarse
+    ones. `noisy` marks the dimensions that are not fine.
+    """
+    gm.check_number("n_clusters", n_clusters, low=4, high=n_points, integer=True)
+    random = np.random.default_rng(seed)
+    sets = []
+    for _ in range(2 * n_sets):
+        labels = np.sort(np.arange(n_points) % n_clusters)
+        other = random.permutation(labels)
+        fine = separation * random.normal(size=(n_clusters, n_fine))[labels]
+        fine += random.normal(size=fine.shape)
+        group = separation * random.normal(size=(n_clusters // 2 + 1, 1))[labels // 2]
+        shared = group + random.normal(size=(n_points, 1))
+        coarse = shared + 0.3 * random.normal(size=(n_points, n_coarse))
+        away = 2.0 * separation * random.normal(size=(n_clusters, n_distractor))[other]
+        away += random.normal(size=away.shape)
+        rows = np.hstack([fine, coarse, away, random.normal(size=(n_points, n_noise))])
+        sets.append((rows / rows.std(axis=0), labels))
+    points, truth = [x for x, _ in sets], [y for _, y in sets]
+    noisy = np.arange(points[0].shape[1]) >= n_fine
+    return SyntheticSets(points[:n_sets], truth[:n_sets], points[n_sets:], truth[n_sets:], noisy)

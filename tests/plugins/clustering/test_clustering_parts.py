@@ -8,11 +8,18 @@ from gmlearn_clustering import (
     DistanceBank,
     ExemplarClusteringLearner,
     alignment_weights,
+    clustering_loss,
+    distractor_gaussians,
+    exemplar_model,
     graph_distance,
     graph_embedding,
+    noisy_gaussians,
     pair_weights,
+    training_sample,
+    training_slaves,
     triplet_weights,
 )
+from gmlearn_clustering.completion import completed
 from gmlearn_clustering.distances import EuclideanSample, MatrixSample
 from gmlearn_clustering.fee import penalty_of
 from gmlearn_clustering.graph import nearest_neighbours, set_distance
@@ -173,3 +180,69 @@ def test_splits_never_share_points_and_new_classes_are_new():
         split = draw_split(rows, labels, "any", protocol, 0)
         assert not set(split.train[0].ravel()) & set(split.test[0].ravel())
         assert (protocol == "new points") == bool(set(split.train_labels) & set(split.test_labels))
+
+
+@pytest.mark.parametrize("weighting", ["max-margin", "triplets"])
+def test_unknown_labels_are_hidden_assignments(weighting):
+    X, y = two_views(6, 1, n=12)
+    part = np.where(np.random.default_rng(0).random(len(y)) < 0.3, -1, y)
+    bank = DistanceBank("unsupervised")
+    learner = ExemplarClusteringLearner(bank, weighting=weighting).fit([X], [part])
+    assert learner.weights_[:4].sum() > 2 * learner.weights_[4:].sum()
+    with pytest.raises(ValueError, match="two clusters"):
+        ExemplarClusteringLearner(bank).fit([X], [np.where(y == 0, 0, -1)])
+
+
+def test_loss_and_completion_ignore_unknown_points():
+    cluster = np.array([0, 0, 1, -1, 1, -1])
+    distances = np.abs(np.subtract.outer(*[np.array([0.0, 0.1, 5.0, 0.3, 5.2, 50.0])] * 2))
+    target = completed(distances, cluster, 1.0)
+    assert target.tolist() == [0, 0, 2, 0, 2, 5]
+    assert clustering_loss(target, cluster) == 0.0
+    # a known point that leaves for an unknown exemplar is wrong, and its cluster has none
+    assert clustering_loss(np.array([3, 3, 2, 3, 2, 5]), cluster) == 3.0
+    sample = training_sample(MatrixSample(distances[None]), cluster)
+    loss = sample.loss
+    augmented = loss.augment(sample.crf, sample.labels)
+    w = {"distance": np.ones(1)}
+    for x in ([0, 0, 2, 0, 2, 5], [3, 3, 2, 3, 2, 5], [0, 1, 2, 3, 4, 5]):
+        x = np.array(x)
+        expected = sample.crf.energy(x, w) - clustering_loss(x, cluster)
+        assert augmented.energy(x, w) == pytest.approx(expected)
+
+
+def test_penalty_by_features_of_the_points():
+    sets = noisy_gaussians(0.5, 60, 12, 4, n_sets=2, separation=6.0)
+    learner = ExemplarClusteringLearner(penalty="features").fit(sets.train, sets.train_labels)
+    assert learner.penalty_.shape == (2,) and (learner.penalty_ >= 0).all()
+    assert accuracy(sets.test_labels[0], learner.cluster(sets.test[0], 4)) > 0.9
+    assert len(np.unique(learner.cluster(sets.test[0]))) >= 2
+    with pytest.raises(ValueError, match="penalty"):
+        ExemplarClusteringLearner(penalty="features", graph=True).fit(sets.train, sets.train_labels)
+    with pytest.raises(ValueError, match="cluster"):
+        learner.choose(learner.distance(sets.test[0]))
+
+
+def test_penalty_features_are_those_of_the_energy():
+    rng = np.random.default_rng(0)
+    features = rng.random((5, 2))
+    crf = exemplar_model(MatrixSample(rng.random((2, 5, 5))), None, features)
+    w = {"distance": rng.random(2), "penalty": rng.random(2)}
+    x = np.array([0, 0, 3, 3, 4])
+    found = crf.features(x)
+    np.testing.assert_allclose(found["penalty"], features[[0, 3, 4]].sum(axis=0))
+    assert sum(float(w[n] @ found[n]) for n in w) == pytest.approx(crf.energy(x, w))
+    cluster = np.array([0, 0, 1, 1, 1])
+    slaves = training_slaves(crf.blocks[0].sample, cluster, penalty=None)
+    np.testing.assert_allclose(slaves.unary_features(np.ones(5))["penalty"], [5.0])
+
+
+def test_only_learning_clusters_sets_with_distractors():
+    sets = distractor_gaussians(n_sets=2, separation=3.0, seed=7)
+    score = {}
+    for name, settings in (("learnt", {}), ("average", {"weighting": "average"})):
+        learner = ExemplarClusteringLearner(penalty_rule="training", **settings)
+        learner.fit(sets.train, sets.train_labels)
+        found = [accuracy(y, learner.cluster(x, 8)) for x, y in zip(sets.test, sets.test_labels)]
+        score[name] = np.mean(found)
+    assert score["learnt"] > 0.8 > 0.5 > score["average"]
