@@ -7,6 +7,19 @@ from typing import Any
 
 import numpy as np
 
+ASSIGN = ("auto", "whitened", "singular-vectors", "projection")
+#: the least share of an axis' spread that is taken to lie within clusters
+WITHIN_FLOOR = 1e-3
+
+
+def round_clusters(eigenvalues: np.ndarray) -> np.ndarray:
+    """Factors (r,) of the axes of X W after which clusters spread alike along all of them.
+
+    On the training data axis j has the sum of squares l_j, of which l_j (1 - l_j) lies within
+    clusters.
+    """
+    return 1.0 / np.sqrt(eigenvalues * np.maximum(1.0 - eigenvalues, WITHIN_FLOOR))
+
 
 def leading_left_singular_vectors(Z: np.ndarray, tol: float) -> np.ndarray:
     """Orthonormal basis (n, r) of the column space of Z (n, k), r = its numerical rank.

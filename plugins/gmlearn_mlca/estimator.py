@@ -15,7 +15,12 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 import gmlearn as gm
-from gmlearn_mlca.assign import kmeans_labels, leading_left_singular_vectors
+from gmlearn_mlca.assign import (
+    ASSIGN,
+    kmeans_labels,
+    leading_left_singular_vectors,
+    round_clusters,
+)
 from gmlearn_mlca.closed_form import GRAM_TOLERANCE, RANK_TOLERANCE, closed_form, partition_factor
 from gmlearn_mlca.inputs import (
     check_target,
@@ -47,8 +52,11 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     ridge : adds ``ridge * trace(X'X)/d`` to the diagonal of X'X; 0 is the theorem.
     fit_intercept : apply the theorem to X minus its mean, so that the origin does not matter. With
         False, X as it is (the paper).
-    assign : "singular-vectors": k-means on the r = rank(X_t W) leading left singular vectors of X_t
-        W (the relaxed k-means solution); "projection": k-means on X_t W.
+    assign : what k-means runs on. "whitened": X_t W with axis j divided by sqrt(l_j (1 - l_j)), l_j
+        its eigenvalue, so that the training clusters are round, as k-means takes them to be (the
+        scale of linear discriminant analysis); "singular-vectors": the r = rank(X_t W) leading left
+        singular vectors of X_t W (the relaxed k-means solution, the paper's); "projection": X_t W;
+        "auto": "whitened" where C is a partition (`projector`), else "singular-vectors".
     projector : for memberships y (n, k): True orthonormalises them, C = Y Y^+; False takes any C =
         Y Y'.
     rank_tol : relative singular value that counts as zero; None for 1e-4 (float32) or 1e-7
@@ -86,7 +94,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         *,
         ridge: float = 0.0,
         fit_intercept: bool = True,
-        assign: str = "singular-vectors",
+        assign: str = "auto",
         projector: bool = True,
         rank_tol: float | None = None,
         subsample: float = 1.0,
@@ -190,8 +198,13 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         )
         if self.fit_intercept:
             Z = Z - Z.mean(axis=0)  # like k-means itself, blind to where the dataset lies
-        if self.assign == "singular-vectors":
+        assign = self.assign
+        if assign == "auto":
+            assign = "whitened" if self.projector else "singular-vectors"
+        if assign == "singular-vectors":
             Z = leading_left_singular_vectors(Z, self._tolerance(Z.dtype))
+        elif assign == "whitened" and len(self.eigenvalues_):
+            Z = Z * round_clusters(self.eigenvalues_).astype(Z.dtype)
         return kmeans_labels(Z, k, self.n_init, self.random_state)
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray | list[np.ndarray]:
@@ -226,7 +239,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def _check_parameters(self) -> None:
         gm.check_choice("kind", self.kind, ("multivariate", "univariate"))
-        gm.check_choice("assign", self.assign, ("singular-vectors", "projection"))
+        gm.check_choice("assign", self.assign, ASSIGN)
         gm.check_number("ridge", self.ridge, low=0.0)
         gm.check_number("n_init", self.n_init, low=1, integer=True)
         if self.n_components is not None:

@@ -141,7 +141,10 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         and classes[-1] - classes[0] == len(classes) - 1
     ):
         # consecutive integers need no search
-        codes = np.clip(y.astype(np.intp) - classes[0], 0, len(classes) - 1)
+        codes = y.astype(np.intp, copy=False) - classes[0]
+        if not codes.size or (codes.min() >= 0 and codes.max() < len(classes)):
+            return codes
+        codes = np.clip(codes, 0, len(classes) - 1)
     else:
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     strangers = classes[codes] != y

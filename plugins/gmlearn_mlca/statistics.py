@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 from gmlearn_mlca.inputs import encode
 
-# rows are read in pieces of about this size: near the cache, and large enough for full BLAS speed
-CHUNK_BYTES = 8 << 20
+# rows are read in pieces of about this size: in the cache for the second product, and large enough
+# for full BLAS speed
+CHUNK_BYTES = 2 << 20
 #: mean in standard deviations from which rows are shifted before they are squared
 FAR_FROM_ZERO = {np.dtype(np.float32): 2.0, np.dtype(np.float64): 1e3}
-MANY_CLASSES = 64  # from here on the one-hot columns are multiplied as a sparse matrix
 
 
 class PartitionStatistics:
@@ -23,8 +23,8 @@ class PartitionStatistics:
 
     X (n, d) are the rows and Y (n, k) their memberships, one-hot or soft. The origin o is 0, or for
     data far from 0 the mean of the first chunk, so that no digits are lost; moments about any other
-    point follow from A. ``add`` costs O(n (d + k)^2) time (O(n d^2) from 64 classes on) and one
-    chunk of extra memory; statistics of disjoint rows are merged by ``+``.
+    point follow from A. ``add`` costs O(n d^2) time for labels, O(n (d + k)^2) for memberships, and
+    one chunk of extra memory; statistics of disjoint rows are merged by ``+``.
 
     Parameters
     ----------
@@ -100,13 +100,8 @@ class PartitionStatistics:
                 if self.n_samples == 0 and start == 0:
                     fresh.origin = _choose_origin(rows)
                 with np.errstate(invalid="ignore", over="ignore"):  # told below, with the place
-                    table = _fill(table, rows, members, self.n_classes, fresh.origin)
-                    many = self.n_classes >= MANY_CLASSES
-                    product = (
-                        _moments(table[:, : self.n_features], members, self.n_classes)
-                        if many
-                        else table.T @ table
-                    )
+                    table = _shifted(table, rows, fresh.origin)
+                    product = _moments(table, members, self.n_classes)
             if not np.isfinite(product.diagonal()).all():
                 raise ValueError(_describe_non_finite(rows, start))
             fresh.moments += product
@@ -169,31 +164,42 @@ def _indicator(codes: np.ndarray, n_classes: int, dtype: Any) -> sp.csr_array:
     )
 
 
-def _fill(
-    table: np.ndarray | None, rows: np.ndarray, members: np.ndarray, k: int, origin: np.ndarray
-) -> np.ndarray:
-    """[X-o Y 1] of one chunk, in the memory of the previous one if it has the same length;
-    members as labels or as Y.
+def _shifted(table: np.ndarray | None, rows: np.ndarray, origin: np.ndarray) -> np.ndarray:
+    """X - o of one chunk, in the memory of the previous one if it has the same length; the rows
+    themselves if o = 0.
     """
-    d = rows.shape[1]
-    if table is None or len(table) != len(rows):
-        table = np.ones((len(rows), d + k + 1), rows.dtype)
-    if origin.any():
-        np.subtract(rows, origin.astype(rows.dtype), out=table[:, :d])
-    else:
-        table[:, :d] = rows
-    table[:, d:-1] = members if members.ndim == 2 else members[:, None] == np.arange(k)
-    return table
+    if not origin.any():
+        return rows
+    if table is None or table.shape != rows.shape:
+        table = np.empty_like(rows)
+    return np.subtract(rows, origin.astype(rows.dtype), out=table)
 
 
 def _moments(rows: Any, members: np.ndarray, k: int) -> np.ndarray:
-    """[X Y 1]'[X Y 1] from its blocks, for sparse X, or for so many classes that Y should stay
-    sparse.
-    """
+    """[X Y 1]'[X Y 1] from its blocks, without a copy of X; members are labels (n,) or Y (n, k)."""
+    if members.ndim == 1 and not sp.issparse(rows):
+        return _moments_of_labels(rows, members, k)
     Y = sp.csr_array(members) if members.ndim == 2 else _indicator(members, k, rows.dtype)
     labels = sp.hstack([Y, sp.csr_array(np.ones((rows.shape[0], 1), rows.dtype))], format="csr")
     gram, sums = _dense(rows.T @ rows), _dense(labels.T @ rows)
     return np.block([[gram, sums.T], [sums, _dense(labels.T @ labels)]])
+
+
+def _moments_of_labels(rows: np.ndarray, codes: np.ndarray, k: int) -> np.ndarray:
+    from gmlearn_mlca._sums_numba import add_rows
+
+    d = rows.shape[1]
+    moments = np.zeros((d + k + 1, d + k + 1))
+    moments[:d, :d] = rows.T @ rows
+    sums, counts = np.zeros((k, d), rows.dtype), np.zeros(k)
+    add_rows(rows, codes, sums, counts)
+    moments[d:-1, :d] = sums
+    moments[-1, :d] = moments[d:-1, :d].sum(axis=0)
+    moments[:d, d:] = moments[d:, :d].T
+    np.fill_diagonal(moments[d:-1, d:-1], counts)
+    moments[d:-1, -1] = moments[-1, d:-1] = counts
+    moments[-1, -1] = len(rows)
+    return moments
 
 
 def _dense(product: Any) -> np.ndarray:
