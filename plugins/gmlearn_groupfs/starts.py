@@ -11,6 +11,9 @@ import numpy as np
 from gmlearn_groupfs.assignment import sized_assignment
 from gmlearn_groupfs.kernel_kmeans import kernel_kmeans
 
+#: neighbours in the graph of the mean kernel, as usual for spectral clustering
+N_NEAR = 10
+
 
 def random_labels(n: int, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
     """Clusters of equal size (to within one), at random."""
@@ -64,6 +67,21 @@ def bounded_kmeans(
     return labels, float(distances[np.arange(len(points)), labels].sum())
 
 
+def best_kmeans(
+    points: np.ndarray, n_clusters: int, sizes: Any, rng: np.random.Generator, n_init: int = 10
+) -> np.ndarray:
+    """Labels of the best of `n_init` plain k-means runs, by the sum of squares, with the size
+    bounds kept at the end.
+    """
+    runs = [bounded_kmeans(points, n_clusters, None, rng) for _ in range(n_init)]
+    labels = min(runs, key=lambda run: run[1])[0]
+    member = np.eye(n_clusters)[labels]
+    centres = member.T @ points / np.maximum(member.sum(axis=0), 1)[:, None]
+    return sized_assignment(
+        np.einsum("ij,ij->i", centres, centres) - 2.0 * points @ centres.T, sizes
+    )
+
+
 def _plus_plus(
     points: np.ndarray, squares: np.ndarray, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -83,6 +101,16 @@ def _plus_plus(
     return np.array(chosen)
 
 
+def nearest_graph(kernel: np.ndarray, n_neighbours: int) -> np.ndarray:
+    """Who is among whose nearest, (n, n): 1, or 1/2 if on one side only."""
+    similar = kernel.copy()
+    np.fill_diagonal(similar, -np.inf)
+    n = len(kernel)
+    k = min(n_neighbours, n - 1)
+    near = similar >= np.partition(similar, n - k, axis=1)[:, n - k, None]
+    return 0.5 * (near.astype(float) + near.T)
+
+
 class StartPool:
     """Starts drawn from neighbour graphs W_m (M, n, n), one graph for each kernel.
 
@@ -97,6 +125,8 @@ class StartPool:
       in those runs.
     * *fused*: bounded k-means in the spectral embedding of the sum of all graphs. Right where views
       agree.
+    * *near*: bounded k-means in the spectral embedding of the nearest-neighbour graph of the mean
+      kernel. Right where views agree and clusters are of any shape.
     * *mean*: bounded kernel k-means on the average of the kernels themselves. Right where views
       agree and clusters are
       round.
@@ -115,21 +145,23 @@ class StartPool:
         self.mean = kernels.mean(axis=0)
         self.n_labellings, self.overlap = n_labellings, overlap
         self.fused = spectral_embedding(graphs.sum(axis=0), n_clusters)
+        self._near = spectral_embedding(nearest_graph(self.mean, N_NEAR), n_clusters)
         self._embeddings: list[np.ndarray] | None = None
 
-    def draw(self, rng: np.random.Generator, n_fused: int = 2) -> list[tuple[str, np.ndarray]]:
+    def draw(self, rng: np.random.Generator, n_fused: int = 1) -> list[tuple[str, np.ndarray]]:
         """The rivals by name."""
         found = self._labellings(rng)
         return [
             ("views", self.views(found, rng)),
             ("consensus", self.consensus(found, rng)),
             *(("fused", self.spectral(rng)) for _ in range(n_fused)),
+            ("near", best_kmeans(self._near, self.n_clusters, self.sizes, rng)),
             ("mean", kernel_kmeans(self.mean, self.n_clusters, self.sizes, rng, n_init=10)),
         ]
 
     def spectral(self, rng: np.random.Generator) -> np.ndarray:
         """Bounded k-means in the fused embedding."""
-        return bounded_kmeans(self.fused, self.n_clusters, self.sizes, rng)[0]
+        return best_kmeans(self.fused, self.n_clusters, self.sizes, rng)
 
     def _labellings(self, rng: np.random.Generator) -> np.ndarray:
         """Memberships (M, R, C, n) of R bounded k-means runs in each view's embedding."""
@@ -151,9 +183,9 @@ class StartPool:
         """The start from how often two points fall into the same cluster."""
         flat = found.reshape(-1, found.shape[3])
         together = flat.T @ flat / (found.shape[0] * found.shape[1])
-        return bounded_kmeans(
+        return best_kmeans(
             spectral_embedding(together, self.n_clusters), self.n_clusters, self.sizes, rng
-        )[0]
+        )
 
     def views(self, found: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The start from stable, isolated clusters of single views."""
