@@ -176,18 +176,20 @@ class Exactly(Cardinality):
     name = "exactly_k"
 
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
-        cliques = list(cliques)
-        number = whole_for_each_clique(f"{type(self).__name__}.number", number, len(cliques))
-        sizes = np.array([np.size(clique) for clique in cliques], dtype=int)
-        short = np.flatnonzero((number > sizes) & (sizes > 0))
+        gm.RaggedBlock.__init__(self, cliques)
+        self.number = whole_for_each_clique(f"{type(self).__name__}.number", number, len(self))
+        short = np.flatnonzero(self.number > self.sizes)
         if len(short):
             m = short[0]
             raise ValueError(
-                f"{type(self).__name__}.number: clique {m} has {sizes[m]} members, "
-                f"{number[m]} were asked for"
+                f"{type(self).__name__}.number: clique {m} has {self.sizes[m]} members, "
+                f"{self.number[m]} were asked for"
             )
-        costs = np.where(_counts(cliques) == number[:, None], 0.0, np.inf)
-        super().__init__(cliques, costs, label=label)
+        costs = np.where(np.arange(self.arity + 1) == self.number[:, None], 0.0, np.inf)
+        super().__init__(self.cliques, costs, label=label)
+
+    def state(self) -> dict[str, Any]:
+        return {"cliques": self.cliques, "number": self.number, "label": self.label}
 
 
 class ExactlyOne(Exactly):
