@@ -25,17 +25,6 @@ def scaled_exp(theta, ptr, temperature, out, low):
             out[a] = (low[i] - theta[a]) / temperature
 
 
-@njit(cache=True, nogil=True, inline="always", fastmath={"reassoc", "contract"})
-def dots(table, x, out):
-    """out[a] = sum_b table[a * n + b] x[b]."""
-    n = len(x)
-    for a in range(len(out)):
-        row, total = table[a * n : a * n + n], 0.0
-        for b in range(n):
-            total += row[b] * x[b]
-        out[a] = total
-
-
 @njit(cache=True, nogil=True, inline="always")
 def sums(table, x, out):
     """out[b] = sum_a x[a] table[a * n + b]."""
@@ -59,12 +48,14 @@ def add_outer(x, y, out):
 
 
 @njit(cache=True, nogil=True)
-def soft_forest(belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, joint, log_z):
+def soft_forest(
+    belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, turned, joint, log_z
+):
     """Sum-product on all trees.
 
     belief : float (D,), exp(-theta / temperature) scaled; becomes the marginals.
     first : int (E,), where the table of each edge begins in `tables`, exp(-cost / temperature)
-        scaled; rows are the labels of the edge's first end.
+        scaled; rows are the labels of the edge's first end.   turned : the same, transposed.
     joint : like `tables`; the sum over a table's edges of joint marginals / table is added.
     log_z : float (n_trees,), the logarithm of each partition function; NaN where the scaled
         probabilities fail, and nothing is added to `joint`.
@@ -77,11 +68,13 @@ def soft_forest(belief, ptr, tree_ptr, parent, pedge, child_first, first, tables
     messages, inside = np.empty((most, largest)), np.empty(len(belief))
     for t in range(len(tree_ptr) - 1):
         lo, hi = tree_ptr[t], tree_ptr[t + 1]
-        log_z[t] = collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages)
+        log_z[t] = collect(
+            belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
+        )
         for a in range(ptr[lo], ptr[hi]):
             inside[a] = belief[a]
         if np.isnan(log_z[t]) or not distribute(
-            belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, messages
+            belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
         ):
             log_z[t] = np.nan
             continue
@@ -96,7 +89,7 @@ def soft_forest(belief, ptr, tree_ptr, parent, pedge, child_first, first, tables
 
 
 @njit(cache=True, nogil=True, inline="always")
-def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, messages):
+def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages):
     """Messages of one tree towards its root: belief becomes that of the subtrees, normalised.
 
     Returns the logarithm of the partition function; NaN if all is lost.
@@ -117,12 +110,12 @@ def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, mess
             break
         target = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
         size = len(target)
-        table = tables[first[pedge[i]] : first[pedge[i]] + len(own) * size]
+        where = slice(first[pedge[i]], first[pedge[i]] + len(own) * size)
         message = messages[i - lo][:size]
         if child_first[i]:
-            sums(table, own, message)
+            sums(tables[where], own, message)
         else:
-            dots(table, own, message)
+            sums(turned[where], own, message)
         most = 0.0
         for b in range(size):
             target[b] *= message[b]
@@ -137,7 +130,9 @@ def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, mess
 
 
 @njit(cache=True, nogil=True, inline="always")
-def distribute(belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, messages):
+def distribute(
+    belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
+):
     """Marginals of one tree from its root down; a message becomes the parent's marginals / it.
 
     Returns whether the marginals of all slots add up to 1.
@@ -146,14 +141,14 @@ def distribute(belief, inside, ptr, lo, hi, parent, pedge, child_first, first, t
         own, below = belief[ptr[i] : ptr[i + 1]], inside[ptr[i] : ptr[i + 1]]
         above = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
         size = len(above)
-        table = tables[first[pedge[i]] : first[pedge[i]] + len(own) * size]
+        where = slice(first[pedge[i]], first[pedge[i]] + len(own) * size)
         rest = messages[i - lo][:size]
         for b in range(size):
             rest[b] = above[b] / rest[b] if rest[b] > 0.0 else 0.0
         if child_first[i]:
-            dots(table, rest, own)
+            sums(turned[where], rest, own)
         else:
-            sums(table, rest, own)
+            sums(tables[where], rest, own)
         total = 0.0
         for a in range(len(own)):
             own[a] *= below[a]

@@ -99,6 +99,8 @@ class EdgeTables:
         row, column = np.divmod(ranges(np.zeros(len(lead), np.int64), sizes), states[table, 1])
         self.index = costs.start[table] + costs.stride[table] * row + column
         self.scale = costs.scale[table]
+        #: int, where each entry of the transposed tables is in the tables
+        self.turn = np.repeat(self.ptr[:-1], sizes) + _transposed(states[table], sizes)
         self.sizes = sizes
 
     def probabilities(self, costs: EdgeCosts, temperature: float) -> tuple[np.ndarray, np.ndarray]:
@@ -128,6 +130,13 @@ class EdgeTables:
                 part = block if len(index) == len(block) else block.take(index)
                 found.append(part.expected_features(joint[entries].reshape(-1, *shape)))
         return sum_features(found)
+
+
+def _transposed(states: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Places of the entries of transposed tables, within their table; `states` (n, 2) of each."""
+    place = ranges(np.zeros(len(sizes), np.int64), sizes)
+    column, row = np.divmod(place, states[:, 0])
+    return row * states[:, 1] + column
 
 
 class ForestGroup(SlaveGroup):
@@ -263,7 +272,9 @@ class ForestGroup(SlaveGroup):
         tables = self._tables_of(prepared)
         weight, least = tables.probabilities(prepared, temperature)
         joint = np.zeros(len(weight))
-        soft_forest(belief, *self._structure, tables.first, weight, joint, log_z)
+        soft_forest(
+            *(belief, *self._structure, tables.first, weight, weight[tables.turn], joint, log_z)
+        )
         features = tables.features(joint * weight)
         value = np.add.reduceat(low, self.tree_ptr[:-1]) - temperature * log_z
         value += np.bincount(self.tree, least, self.n)
