@@ -53,6 +53,7 @@ RECIPES = {
     "scale": "",
     "maps": "--data DIR --time-limit 30",
     "matching": "",
+    "marginals": "--data DIR",
 }
 
 
