@@ -133,9 +133,12 @@ def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
     """
     crf = slaves.crf
     number = np.repeat(np.arange(slaves.n_slaves), slaves.sizes)
-    single = (slaves.coords < slaves.n_labels) & np.append(
-        np.isfinite(crf.unary), np.ones(slaves.n_coords - crf.n_coords, bool)
-    )[slaves.coords]
+    possible = np.isfinite(crf.unary)
+    # slaves may have coordinates beyond the labels, or none at all
+    further = max(slaves.n_coords - crf.n_coords, 0)
+    single = (slaves.coords < slaves.n_labels) & np.append(possible, np.ones(further, bool))[
+        slaves.coords
+    ]
     variable = np.searchsorted(crf.offsets, slaves.coords[single], side="right") - 1
     key = number[single] * np.int64(crf.n_vars) + variable
     pairs, labels = np.unique(key, return_counts=True)
