@@ -113,6 +113,13 @@ from gmlearn.learn import (
     train as train,
     Regularization as Regularization,
 )
+from gmlearn.layers import (
+    LossResult as LossResult,
+    LossState as LossState,
+    Relaxed as Relaxed,
+    relaxed as relaxed,
+    structured_loss as structured_loss,
+)
 from gmlearn.io import (
     FileFormat as FileFormat,
     FormatError as FormatError,

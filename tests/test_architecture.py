@@ -22,6 +22,7 @@ ROOMS = (
     "probabilities",
     "parallel",
     "learn",
+    "layers",
     "io",
     "plot",
     "experiments",

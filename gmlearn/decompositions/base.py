@@ -226,20 +226,49 @@ class Slaves:
         return np.concatenate([np.zeros(0, np.int64), *(np.diff(g.indptr) for g in self.groups)])
 
     @cached_property
+    def home(self) -> np.ndarray:
+        """int (n_coords,): the joined model that each coordinate belongs to."""
+        parts = self.crf.parts
+        if len(parts) == 2:
+            return np.zeros(self.n_coords, np.int64)
+        home = [np.repeat(np.arange(len(parts) - 1), np.diff(self.crf.offsets[parts]))]
+        for s in self.shared:
+            home.append(np.repeat(part_of(s.block, parts), math.prod(s.shape)))
+        return np.concatenate(home)
+
+    @cached_property
+    def slave_home(self) -> np.ndarray:
+        """int (n_slaves,): the joined model that each slave belongs to."""
+        home = np.zeros(len(self.sizes), np.int64)
+        first = np.cumsum(self.sizes) - self.sizes
+        home[self.sizes > 0] = self.home[self.coords[first[self.sizes > 0]]]
+        return home
+
+    @cached_property
+    def label_keys(self) -> np.ndarray:
+        """uint64 (n_labels,): a key of each label within its own joined model."""
+        first = self.crf.offsets[self.crf.parts[:-1]] if len(self.crf.parts) > 2 else np.zeros(1)
+        own = np.arange(self.n_labels) - first[self.home[: self.n_labels]]
+        return hashed(own)
+
+    @cached_property
     def slave_keys(self) -> np.ndarray:
-        """uint64 (n_slaves,): a key of each slave, by the single labels that it holds."""
-        own = np.where(self.coords < self.n_labels, hashed(self.coords), np.uint64(0))
+        """uint64 (n_slaves,): a key of each slave, by its joined model and the single labels that
+        it holds.
+        """
+        names = np.append(self.label_keys, np.uint64(0))
+        own = names[np.minimum(self.coords, self.n_labels)]
         total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(own, dtype=np.uint64)])
         ends = np.cumsum(self.sizes)
-        return hashed(total[ends] - total[ends - self.sizes])
+        return hashed(total[ends] - total[ends - self.sizes]) ^ model_keys(self.slave_home)
 
     @cached_property
     def keys(self) -> np.ndarray:
         """uint64 (D,): a key of each dual variable, by its slave and its (joint) label, whatever
         other slaves and shared cliques there are.
         """
-        joint = [joint_keys(s.block, s.shape).ravel() for s in self.shared]
-        names = np.concatenate([hashed(np.arange(self.n_labels)), *joint])
+        joint = [joint_keys(s.block, s.shape, self.crf.parts).ravel() for s in self.shared]
+        names = np.concatenate([self.label_keys, *joint])
         return np.repeat(self.slave_keys, self.sizes) ^ names[self.coords]
 
     def keep(self, theta: np.ndarray, prepared: Sequence[Any]) -> DualCosts:
@@ -250,7 +279,8 @@ class Slaves:
             # a clique that a slave holds alone may be shared later: then it pays for all of it
             for block, part, _, at in getattr(group, "paid", ()):
                 own = self.slave_keys[end - group.n + part.owner]
-                keys.append((own[:, None] ^ joint_keys(block, part.shape)).ravel())
+                joint = joint_keys(block, part.shape, self.crf.parts)
+                keys.append((own[:, None] ^ joint).ravel())
                 costs.append(tables[part.entries(at)].ravel())
         return DualCosts(np.concatenate(keys), np.concatenate(costs))
 
@@ -260,6 +290,26 @@ class Slaves:
         if np.array_equal(kept.keys[: len(self.coords)], self.keys):
             return theta[: len(self.coords)]
         return np.append(theta, 0.0)[match(kept.keys, self.keys)]
+
+    def keep_each(self, theta: np.ndarray) -> list[DualCosts]:
+        """The dual costs `theta` (D,) of each joined model, as it would keep them on its own."""
+        home = self.home[self.coords]
+        order = np.argsort(home, kind="stable")
+        ends = np.searchsorted(home[order], np.arange(1, len(self.crf.parts) - 1))
+        keys = (self.keys ^ model_keys(home))[order]
+        return [
+            DualCosts(*kept) for kept in zip(np.split(keys, ends), np.split(theta[order], ends))
+        ]
+
+    def recall_each(self, kept: Sequence[DualCosts | None]) -> np.ndarray:
+        """Dual costs (D,) out of those that each joined model has kept, 0 where there are none."""
+        own = [(k, *costs) for k, costs in enumerate(kept) if costs is not None]
+        keys = [keys ^ model_keys(np.array([k])) for k, keys, _ in own]
+        theta = [theta for _, _, theta in own]
+        empty = DualCosts(np.zeros(0, np.uint64), np.zeros(0))
+        return self.recall(
+            DualCosts(np.concatenate([empty.keys, *keys]), np.concatenate([empty.theta, *theta]))
+        )
 
     def carry(self, old: Slaves, lam: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
         """Multipliers (D,) that go on from the multipliers `lam` of other slaves of the same
@@ -345,10 +395,26 @@ class Decomposition(ABC):
         """
 
 
-def joint_keys(block: Block, shape: tuple[int, ...]) -> np.ndarray:
-    """uint64 (n, joint labels): a key of each joint label of cliques of one shape, by its scope."""
+def part_of(block: Block, parts: np.ndarray) -> np.ndarray:
+    """int (M,): the joined model of each clique, by where the variables of each begin."""
+    return np.searchsorted(parts, block.members[block.indptr[:-1]], side="right") - 1
+
+
+def model_keys(number: np.ndarray) -> np.ndarray:
+    """uint64: what the keys of slaves of the joined model of this number differ by; 0 for the
+    first one, and so for a model on its own.
+    """
+    # not the keys of labels: these are combined with them
+    return np.where(number > 0, hashed(number + 2**48), np.uint64(0))
+
+
+def joint_keys(block: Block, shape: tuple[int, ...], parts: np.ndarray) -> np.ndarray:
+    """uint64 (n, joint labels): a key of each joint label of cliques of one shape, by its scope
+    within its joined model.
+    """
     key = np.zeros((len(block), 1), np.uint64)
-    for column in block.members.reshape(len(block), -1).T:
+    members = block.members.reshape(len(block), -1) - parts[part_of(block, parts)][:, None]
+    for column in members.T:
         key = hashed(key + column[:, None].astype(np.uint64))
     return hashed(key + np.arange(math.prod(shape), dtype=np.uint64))
 

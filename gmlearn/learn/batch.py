@@ -31,13 +31,14 @@ class Vertex:
 
     value : sum of the minima.   ind, mean : indicators (D,) and their average (n_coords,).
     features : float (P,), clique features plus shared unary features:
-        value = fixed + w . features + <lambda, ind>.
+        value = fixed + w . features + <lambda, ind>.   minima : the minima of each group's slaves.
     """
 
     value: float
     ind: np.ndarray
     mean: np.ndarray
     features: np.ndarray
+    minima: list[np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class SampleBatch:
         self.separate = [
             loss.augment(s.crf, s.labels, s.observed) for s, loss in zip(self.samples, self.losses)
         ]
+        #: float (n,): what no slave holds of each sample
+        self.constants = np.array([crf.constant for crf in self.separate])
         self.model = _union([s.crf for s in self.samples])
         self.augmented = _union(self.separate)
         power = "log_partition" if self.temperature > 0 else None
@@ -143,7 +146,13 @@ class SampleBatch:
         if self.temperature > 0:
             return self.soft_vertex(lam)
         current = self.dual.round(lam)
-        return Vertex(current.bound, current.ind, current.mean, self.features_of(current))
+        minima = [r.value for r in current.results]
+        return Vertex(current.bound, current.ind, current.mean, self.features_of(current), minima)
+
+    def minima_by_sample(self, vertex: Vertex) -> np.ndarray:
+        """float (n,): the sum of the minima of each sample's slaves."""
+        minima = np.concatenate([np.zeros(0), *vertex.minima])
+        return np.bincount(self.dual.slaves.slave_home, minima, len(self.samples)) + self.constants
 
     def features_of(self, current: Round) -> np.ndarray:
         """Features (P,) of the slaves' minimisers: those of their cliques, and their share of the
@@ -159,10 +168,10 @@ class SampleBatch:
         dual = self.dual
         assert self.likelihood is not None
         theta = dual.share + (dual.lam if lam is None else lam)
-        value, marginals, features = self.likelihood.evaluate(self, dual, theta)
+        value, marginals, features, minima = self.likelihood.evaluate(self, dual, theta)
         mean = dual.mean(marginals)
         self.layout.join(dual.slaves.unary_features(mean), features)
-        return Vertex(value, marginals, mean, features)
+        return Vertex(value, marginals, mean, features, [minima])
 
 
 def own_loss(k: int, sample: Sample, loss: Loss) -> Loss:

@@ -47,9 +47,9 @@ class Likelihood(ABC):
     @abstractmethod
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """(minus T times the log-partition, marginals (D,), expected features (P,) of everything
-        but the unary costs) at the dual costs `theta` (D,).
+        but the unary costs, soft minima (n_slaves,)) at the dual costs `theta` (D,).
         """
 
 
@@ -66,12 +66,12 @@ class TreeReweighted(Likelihood):
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         found = self.tempered.round(dual, theta, batch.temperature)
         features = np.zeros(batch.layout.size)
         for own in found.features:
             batch.layout.join(own, features)
-        return found.value, found.ind, features
+        return found.value, found.ind, features, found.values
 
 
 class Piecewise(Likelihood):
@@ -86,18 +86,19 @@ class Piecewise(Likelihood):
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         slaves, features = self.slaves, np.zeros(batch.layout.size)
         unary = dual.unary_share * np.maximum(slaves.count, 1.0)
-        value, single = dual.constant, np.zeros(slaves.n_coords)
+        single, minima = np.zeros(slaves.n_coords), []
         for number, (group, prepared) in enumerate(zip(slaves.groups, dual.prepared)):
             costs = unary[group.coords] if number == 0 else np.zeros(len(group.coords))
             found = group.log_partition(costs, prepared, batch.temperature)  # type: ignore[attr-defined]
-            value += float(found.value.sum())
+            minima.append(found.value)
             batch.layout.join(found.features, features)
             if number == 0:
                 single[group.coords] = found.marginals
-        return value, slaves.spread(single), features
+        each = np.concatenate(minima)
+        return dual.constant + float(each.sum()), slaves.spread(single), features, each
 
 
 class PseudoLikelihood(Likelihood):
@@ -111,7 +112,7 @@ class PseudoLikelihood(Likelihood):
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         crf, truth, w = self.slaves.crf, batch.truth, batch.layout.split(batch.weights)
         costs = dual.unary_share.copy()
         changed = [changed_cliques(b, truth, crf.offsets) for b in crf.clique_blocks]
@@ -131,7 +132,7 @@ class PseudoLikelihood(Likelihood):
         value = (
             batch.truth_energy(batch.weights) + float(found.value.sum()) - float(costs[at].sum())
         )
-        return value, found.marginals, features
+        return value, found.marginals, features, found.value
 
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {

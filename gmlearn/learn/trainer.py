@@ -25,7 +25,7 @@ from gmlearn.learn.objective import Objective
 from gmlearn.learn.regularization import Regularization
 from gmlearn.learn.regularizers import L2
 from gmlearn.learn.sample import LazySamples, Sample, check_sample
-from gmlearn.losses.base import Loss
+from gmlearn.losses.base import Loss, make_loss
 from gmlearn.model.weights import WeightLayout
 from gmlearn.parallel import Executor, make_executor
 from gmlearn.registry import registry
@@ -224,10 +224,7 @@ def build_objective(
             f"likelihood: {options.likelihood!r} needs a temperature > 0, got temperature=0"
         )
     executor = executor or make_executor("serial")
-    loss = registry.get("loss", options.loss) if isinstance(options.loss, str) else options.loss
-    loss = loss() if isinstance(loss, type) else loss
-    if not isinstance(loss, Loss):
-        raise TypeError(f"loss: expected a name or a gmlearn.Loss, got {type(loss).__name__}")
+    loss = make_loss(options.loss)
     kind = registry.get("optimizer", choose_optimizer(options)[0])
     most = max(min(kind.most_samples, len(samples) // kind.least_batches), 1)
     sizes = batch_sizes(samples, options.decomposition, most, kind.most_labels)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block
+from gmlearn.registry import registry
 
 
 class Loss(ABC):
@@ -56,6 +57,15 @@ class Loss(ABC):
         for block in self.blocks(crf, truth, observed):
             augmented.add(block)
         return augmented
+
+
+def make_loss(loss: str | type[Loss] | Loss) -> Loss:
+    """A loss by its registered name, its class, or the loss itself."""
+    found = registry.get("loss", loss) if isinstance(loss, str) else loss
+    found = found() if isinstance(found, type) else found
+    if not isinstance(found, Loss):
+        raise TypeError(f"loss: expected a name or a gmlearn.Loss, got {type(found).__name__}")
+    return found
 
 
 class NoLoss(Loss):

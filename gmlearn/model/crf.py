@@ -216,6 +216,31 @@ class CRF:
             total += block.energy(block.gather(x), w).sum()
         return float(total)
 
+    def rows(self, flat: np.ndarray, beyond: float = 0.0) -> np.ndarray:
+        """Values of labels (n_coords,) as (V, L), L the largest number of states, `beyond` where a
+        variable has fewer.
+        """
+        if self.uniform:
+            return flat.reshape(self.n_vars, -1)
+        out = np.full((self.n_vars, int(self.n_states.max(initial=1))), beyond)
+        out[np.arange(out.shape[1]) < self.n_states[:, None]] = flat
+        return out
+
+    def flat(self, rows: np.ndarray) -> np.ndarray:
+        """The inverse of `rows`."""
+        own = np.arange(rows.shape[1]) < self.n_states[:, None]
+        return rows.ravel() if self.uniform else rows[own]
+
+    def energies(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+        """E(x; w) of each model that was joined into this one, (n,), without their constants."""
+        parts = self.parts
+        home = np.repeat(np.arange(len(parts) - 1), np.diff(parts))
+        total = np.bincount(home, self.unary[self.offsets[:-1] + x], len(parts) - 1)
+        for block in self.blocks:
+            first = block.members[block.indptr[:-1]]
+            total += np.bincount(home[first], block.energy(block.gather(x), w), len(total))
+        return total
+
     def features(self, x: Any) -> dict[str, np.ndarray]:
         """g(x), by weight segment."""
         x = self.check_labels(x)

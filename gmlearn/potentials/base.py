@@ -14,10 +14,10 @@ import numpy as np
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.arguments import arguments_of, check_lengths
 from gmlearn.potentials.form import PairwiseForm
+from gmlearn.potentials.gradient import CostGradient, Weights
 from gmlearn.potentials.inputs import stacked
 from gmlearn.potentials.ragged import RaggedArrays
 
-Weights = Mapping[str, np.ndarray]
 #: joint states that a dense table of a whole block may have before `Block.table` refuses
 MAX_TABLE_ENTRIES = 20_000_000
 #: labellings that `Block.expected_features` writes out at a time
@@ -27,7 +27,7 @@ EXPECTED_ROWS = 2_000_000
 TABLE_PART = 1_000_000
 
 
-class Block(ABC):
+class Block(CostGradient, ABC):
     r"""M cliques of one type: :math:`h_c(x_c; w) = w \cdot g_c(x_c) + \mathrm{const}_c(x_c)`.
 
     A subclass sets `name`, stores arrays with a leading M, names them in `per_clique`, and writes
@@ -203,14 +203,14 @@ class Block(ABC):
     def take(self, index: Any) -> Self:
         """The cliques at `index` (M',), repeats allowed, as a block."""
         part = copy.copy(self)
-        for attribute in ("variables", "states", *self.per_clique):
+        for attribute in (*self._joined, *self.per_clique):
             value = getattr(self, attribute)
             if value is not None:
                 setattr(part, attribute, value[index])
         return part
 
-    #: what `join` puts together besides `per_clique` (the members of cliques)
-    _joined: ClassVar[tuple[str, ...]] = ("variables", "states")
+    #: what `take` cuts and `join` puts together besides `per_clique` (the members of cliques)
+    _joined: ClassVar[tuple[str, ...]] = ("variables", "states", "gradient_start")
 
     def fits(self, other: Block) -> bool:
         """Can the cliques of `other` join these in one block? All that they share must be equal."""
@@ -411,7 +411,7 @@ class RaggedBlock(Block):
         )
         part._members = self._members[where]
         for attribute, cut in [
-            *((a, index) for a in self.per_clique),
+            *((a, index) for a in ("gradient_start", *self.per_clique)),
             *((a, where) for a in ("states", *self.per_member)),
         ]:
             value = getattr(self, attribute)
@@ -421,7 +421,7 @@ class RaggedBlock(Block):
 
     @property
     def _joined(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("_members", "_indptr", "states", *self.per_member)
+        return ("_members", "_indptr", "states", "gradient_start", *self.per_member)
 
     def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
         whole = copy.copy(self)

@@ -4,7 +4,8 @@ tables.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -62,7 +63,19 @@ class ScaledDistance(Block):
         raise TypeError(f"{type(self).__name__} must define distance(a, b)")
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        return {} if self.weight is None else {self.weight: self.contrast.shape[1:]}
+        own = {} if self.weight is None else {self.weight: self.contrast.shape[1:]}
+        return own | self.gradient_segments()
+
+    def own_costs(self) -> np.ndarray:
+        return np.ones(len(self), np.int64)
+
+    def cost_gradient(self, found: np.ndarray, w: Weights) -> np.ndarray:
+        """The derivative in `contrast` (M,), or in `features` (M, F)."""
+        if self.weight is None:
+            return found
+        return (
+            found[:, None] * w[self.weight] if self.contrast.ndim == 2 else found * w[self.weight]
+        )
 
     def strength(self, w: Weights) -> np.ndarray:
         """s_e (M,)."""
@@ -74,31 +87,42 @@ class ScaledDistance(Block):
             else self.contrast * w[self.weight]
         )
 
+    def with_costs(self, numbers: Any) -> Self:
+        other = copy.copy(self)
+        name = f"{type(self).__name__}.contrast"
+        other.contrast = check_array(name, numbers, shape=self.contrast.shape)
+        return other
+
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return self.strength(w) * self.distance(x[:, 0], x[:, 1])
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        if self.weight is None:
+        if not self.segments():
             return {}
         d = self.distance(x[:, 0], x[:, 1]).astype(float)
-        return {self.weight: (d if weight is None else d * weight) @ self.contrast}
+        return self._features_at(d if weight is None else d * weight)
+
+    def _features_at(self, distance: np.ndarray) -> dict[str, np.ndarray]:
+        """Features where the edges have these (expected) distances (M,)."""
+        own = {} if self.weight is None else {self.weight: distance @ self.contrast}
+        return own | self.gradient_features(0, distance)
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        if self.weight is None:
+        if not self.segments():
             return {}
         d = self.distance(x[:, 0], x[:, 1]).astype(float)
-        return {
-            self.weight: d[:, None] * self.contrast
-            if self.contrast.ndim == 2
-            else d * self.contrast
-        }
+        found = self.clique_gradient_features(0, d[:, None])
+        if self.weight is not None:
+            two = self.contrast.ndim == 2
+            found[self.weight] = d[:, None] * self.contrast if two else d * self.contrast
+        return found
 
     def expected_features(self, joint: np.ndarray) -> dict[str, np.ndarray]:
-        if self.weight is None:
+        if not self.segments():
             return {}
         rows, columns = (np.arange(n) for n in joint.shape[1:])
         table = self.distance(rows[:, None], columns).astype(float)
-        return {self.weight: np.einsum("eab,ab->e", joint, table) @ self.contrast}
+        return self._features_at(np.einsum("eab,ab->e", joint, table))
 
     def form_size(self) -> float:
         return 2.0 * self.max_states if self.of_difference else self.table_size()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,8 +38,11 @@ class Table(Block):
         if isinstance(tables, (list, tuple)) and len(tables) and isinstance(tables[0], np.ndarray):
             self._from_list(tables, m, k)
             return
+        #: do all cliques share one table?
+        self.one_table = False
         array = check_array("Table.tables", tables, allow_inf=True)
         if array.ndim == k:
+            self.one_table = True
             self.values, self.start = array.ravel(), np.zeros(m, np.int64)
             self.shapes = np.tile(np.array(array.shape, np.int64), (m, 1))
         elif array.ndim == k + 1 and len(array) == m:
@@ -60,6 +64,7 @@ class Table(Block):
             check_array(f"Table.tables[{i}]", t, ndim=k, allow_inf=True)
             for i, t in enumerate(tables)
         ]
+        self.one_table = False
         self.shapes = np.array([t.shape for t in checked], np.int64).reshape(m, k)
         sizes = np.array([t.size for t in checked], np.int64)
         self.start = np.cumsum(sizes) - sizes
@@ -115,6 +120,45 @@ class Table(Block):
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return self.values[self.start + (x * self.strides).sum(axis=1)]
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        return self.gradient_segments()
+
+    def own_costs(self) -> np.ndarray:
+        return self.shapes.prod(axis=1)
+
+    def cost_gradient(self, found: np.ndarray, w: Weights) -> Any:
+        """The derivative in the tables: one array if they share it, (M, L_1, ..., L_k) if all have
+        one shape, else a list of arrays.
+        """
+        if len(self) == 0 or (self.shapes != self.shapes[0]).any():
+            ends = np.cumsum(self.own_costs())
+            return [t.reshape(s) for t, s in zip(np.split(found, ends[:-1]), self.shapes.tolist())]
+        tables = found.reshape(len(self), *self.shapes[0].tolist())
+        return tables.sum(axis=0) if self.one_table else tables
+
+    def with_costs(self, numbers: Any) -> Self:
+        own = type(self)(self.variables, numbers)
+        other = copy.copy(self)
+        other.values, other.start, other.shapes = own.values, own.start, own.shapes
+        other.check()
+        return other
+
+    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        amount = np.ones(len(self)) if weight is None else weight
+        return self.gradient_features((x * self.strides).sum(axis=1)[:, None], amount)
+
+    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        place = (x * self.strides).sum(axis=1)[:, None]
+        return self.clique_gradient_features(place, np.ones((len(self), 1)))
+
+    def expected_features(self, joint: np.ndarray) -> dict[str, np.ndarray]:
+        if self.gradient_segment is None:
+            return {}
+        entry = np.indices(joint.shape[1:]).reshape(joint.ndim - 1, -1)
+        amount = joint.reshape(len(self), -1)
+        # entries beyond the states of a variable have no probability, and no place
+        return self.gradient_features(np.where(amount > 0, self.strides @ entry, 0), amount)
 
     def form_size(self) -> float:
         return 0.0  # the tables are there already

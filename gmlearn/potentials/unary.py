@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -58,9 +59,22 @@ class Unary(Block):
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         n_features = self.inputs.shape[-1]
-        return {
-            self.weight: (n_features,) if self.inputs.ndim == 3 else (self.max_states, n_features)
-        }
+        shape = (n_features,) if self.inputs.ndim == 3 else (self.max_states, n_features)
+        return {self.weight: shape} | self.gradient_segments()
+
+    def own_costs(self) -> np.ndarray | None:
+        dense = isinstance(self.inputs, np.ndarray)  # sparse ones come from no network
+        return np.full(len(self), self.max_states) if dense else None
+
+    def cost_gradient(self, found: np.ndarray, w: Weights) -> np.ndarray:
+        """The derivative in the features (V, F) or (V, L, F)."""
+        change, weights = found.reshape(len(self), -1), w[self.weight]
+        return change[:, :, None] * weights if self.inputs.ndim == 3 else change @ weights
+
+    def with_costs(self, numbers: Any) -> Self:
+        other = copy.copy(self)
+        other.inputs = check_array("Unary.features", numbers, shape=self.inputs.shape)
+        return other
 
     def costs(self, w: Weights) -> np.ndarray:
         """Costs (M, L) of all labels."""
@@ -77,9 +91,10 @@ class Unary(Block):
 
     def expected_features(self, marginals: np.ndarray) -> dict[str, np.ndarray]:
         """Features under label marginals (M, L): the gradient of <marginals, costs(w)> in w."""
+        own = self.gradient_features(np.arange(marginals.shape[1]), marginals)
         if self.inputs.ndim == 3:
-            return {self.weight: np.einsum("vl,vlf->f", marginals, self.inputs)}
-        return {self.weight: marginals.T @ self.inputs}
+            return {self.weight: np.einsum("vl,vlf->f", marginals, self.inputs)} | own
+        return {self.weight: marginals.T @ self.inputs} | own
 
     def state(self) -> dict[str, Any]:
         return {"weight": self.weight, "variables": self.members, **to_arrays(self.inputs)}

@@ -99,6 +99,12 @@ class LocalPolytope:
         states = np.stack([k[i] for k, i in zip(keep, index.T)], axis=1)
         return states, np.arange(self.first_joint[f], self.first_joint[f + 1])
 
+    def label_marginals(self, mu: np.ndarray) -> np.ndarray:
+        """float (n_coords,): the marginals of labels in a solution (n,), -1 where one is not
+        allowed.
+        """
+        return np.where(self.label >= 0, mu[np.maximum(self.label, 0)], -1.0)
+
     def matrix(self):
         """The constraint matrix, sparse."""
         from scipy.sparse import csc_array
@@ -112,7 +118,7 @@ def labels_from_marginals(
     crf: CRF | FactorGraph, polytope: LocalPolytope, mu: np.ndarray
 ) -> np.ndarray:
     """The label of largest marginal of each variable."""
-    value = np.where(polytope.label >= 0, mu[np.maximum(polytope.label, 0)], -1.0)
+    value = polytope.label_marginals(mu)
     top = np.repeat(np.maximum.reduceat(value, crf.offsets[:-1]), crf.n_states)
     hit = np.flatnonzero(value == top)
     return hit[np.searchsorted(hit, crf.offsets[:-1])] - crf.offsets[:-1]
@@ -166,11 +172,13 @@ class LinearProgram(MapSolver):
             problem.raise_bound(np.inf)
             return
         if answer.x is not None:
+            marginals = polytope.label_marginals(answer.x)
+            problem.relaxed = problem.crf.rows(np.maximum(marginals, 0.0))
             problem.polisher(
                 problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding"
             )
-        marginals = None if answer.x is None else unit * answer.eqlin.marginals
-        self._certify(problem, polytope, marginals)
+        prices = None if answer.x is None else unit * answer.eqlin.marginals
+        self._certify(problem, polytope, prices)
 
     def _certify(
         self, problem: Problem, polytope: LocalPolytope, marginals: np.ndarray | None

@@ -83,6 +83,7 @@ class Problem:
     interrupted : has the user had enough?   iterations : rounds so far.   notes : what ``auto``
         did, and why.
     messages, costs : where an ascent ended, for `Result.multipliers`; see `gmlearn.solvers.warm`.
+    relaxed : for `Result.relaxed`.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Problem:
         self.persistent: np.ndarray | None = None
         self.messages: KeptMessages | None = None
         self.costs: SlaveCosts | None = None
+        self.relaxed: np.ndarray | None = None
         self._timer: TimingListener | None = None
         self.interrupted = False
         self._next_call = 0.0
@@ -251,7 +253,7 @@ class Problem:
             found._persistent = np.ones(self.crf.n_vars, bool)
         elif self.persistent is not None:
             found._persistent = found.labels == self.persistent
-        found._model = self.crf.copy(), self.w
+        found._model, found.relaxed = (self.crf.copy(), self.w), self.relaxed
         return found
 
     def _snapshot(self, solver: str, status: Status) -> Result:

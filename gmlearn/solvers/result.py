@@ -93,6 +93,7 @@ class Result:
     message : one sentence on what stopped the run and what would help.
     multipliers : where the dual ascent ended, for ``gm.solve(..., warm=result)``; about twice the
         size of the unary costs on a grid. None where there was no ascent.
+    relaxed : float (V, L), the solution of the linear program; None from other solvers.
     """
 
     labels: np.ndarray
@@ -107,6 +108,7 @@ class Result:
     reason: str = ""
     message: str = ""
     multipliers: Multipliers | None = field(default=None, repr=False, compare=False)
+    relaxed: np.ndarray | None = field(default=None, repr=False, compare=False)
     #: the model as it was solved, for `reduced_costs`; not pickled
     _model: Model | None = field(default=None, repr=False, compare=False)
     _reduced_costs: np.ndarray | None = field(default=None, repr=False, compare=False)

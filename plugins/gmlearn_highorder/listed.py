@@ -4,6 +4,7 @@ with one cost.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -131,7 +132,25 @@ class ListedCosts:
             found[self.weight] = (self.n_options, self.inputs.shape[-1])
         if self.weight_other is not None:
             found[self.weight_other] = ()
-        return found
+        return found | self.gradient_segments()  # type: ignore[attr-defined]
+
+    def own_costs(self) -> np.ndarray | None:
+        if self.fixed is None or self.weight_other is not None:
+            return None
+        return np.full(len(self.fixed), self.n_options + 1)
+
+    def cost_gradient(self, found: np.ndarray, w: Weights) -> tuple[np.ndarray, np.ndarray]:
+        """The derivatives in the fixed costs (M, J) of the options and (M,) of everything else."""
+        rows = found.reshape(-1, self.n_options + 1)
+        return rows[:, :-1], rows[:, -1]
+
+    def with_costs(self, numbers: Any) -> Any:
+        """The same cliques with other fixed costs, (M, J) of the options and (M,) of the rest."""
+        kind, (fixed, other) = type(self).__name__, numbers
+        new = copy.copy(self)
+        new.fixed = gm.check_array(kind, fixed, shape=self.fixed.shape, allow_inf=True)
+        new.other = gm.check_array(kind, other, shape=self.other.shape, allow_inf=True)
+        return new
 
     def option_costs(self, w: Weights) -> np.ndarray:
         """float (M, J)."""
@@ -184,7 +203,9 @@ class ListedCosts:
                 share if weight is None else share * weight,
                 found[self.weight],
             )
-        return found
+        place, amount = self._chosen_costs(option, share)
+        amount = amount if weight is None else amount * weight[:, None]
+        return found | self.gradient_features(place, amount)  # type: ignore[attr-defined]
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         if not self.segments():
@@ -198,7 +219,13 @@ class ListedCosts:
             write_chosen(self._inputs_by_option(), option, share, found[self.weight])
         if self.weight_other is not None:
             found[self.weight_other] = (1.0 - share) * self.other
-        return found
+        place, amount = self._chosen_costs(option, share)
+        return found | self.clique_gradient_features(place, amount)  # type: ignore[attr-defined]
+
+    def _chosen_costs(self, option: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places (M, 2) of the option and of the rest among a clique's costs, and their shares."""
+        place = np.stack([option, np.full(len(option), self.n_options)], axis=1)
+        return place, np.stack([share, 1.0 - share], axis=1)
 
     def choice_features(self, chosen: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:
         """Features where options have the shares `chosen` (M, J) and everything else `rest`
@@ -213,4 +240,5 @@ class ListedCosts:
             )
         if self.weight_other is not None:
             found[self.weight_other] = np.asarray(rest @ self.other)
-        return found
+        place, amount = np.arange(self.n_options + 1), np.column_stack([chosen, rest])
+        return found | self.gradient_features(place, amount)  # type: ignore[attr-defined]

@@ -1,0 +1,10 @@
+"""Structured losses with gradients in the costs, and layers of them for neural networks.
+
+`structured_loss` and `relaxed` know no framework; ``gmlearn.layers.jax`` and
+``gmlearn.layers.torch`` wrap them.
+"""
+
+from gmlearn.layers.loss import LossResult, LossState, structured_loss
+from gmlearn.layers.relaxed import Relaxed, relaxed
+
+__all__ = ["LossResult", "LossState", "Relaxed", "relaxed", "structured_loss"]
