@@ -148,7 +148,6 @@ class Block(CostGradient, ABC):
 
     def check(self) -> None:
         """Further checks once `states` is known; raise ValueError with the reason."""
-        return None
 
     # ------------------------------------------------------------------ what every block has
 
