@@ -148,7 +148,8 @@ class ListedCosts:
         """The same cliques with other fixed costs, (M, J) of the options and (M,) of the rest."""
         kind, (fixed, other) = type(self).__name__, numbers
         new = copy.copy(self)
-        new.fixed = gm.check_array(kind, fixed, shape=self.fixed.shape, allow_inf=True)
+        shape = (len(self.fixed), self.n_options)
+        new.fixed = gm.check_array(kind, fixed, shape=shape, allow_inf=True)
         new.other = gm.check_array(kind, other, shape=self.other.shape, allow_inf=True)
         return new
 
