@@ -113,7 +113,7 @@ def slave_temperatures(slaves: Slaves) -> np.ndarray:
     variables all are 1.
     """
     n = slaves.n_slaves
-    if type(slaves).mean is not Slaves.mean or n == 0:
+    if type(slaves).indicators is not Slaves.indicators or n == 0:
         return np.ones(n)
     variable, owner = slave_variables(slaves)
     count = np.bincount(variable, minlength=slaves.crf.n_vars)
@@ -148,7 +148,7 @@ def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
 
 def is_disjoint(slaves: Slaves) -> bool:
     """Does no variable with a choice stand in two slaves? Then bounds by slaves are exact."""
-    if type(slaves).mean is not Slaves.mean:
+    if type(slaves).indicators is not Slaves.indicators:
         return slaves.n_slaves <= 1
     variable, _ = slave_variables(slaves)
     return slaves.exact and len(np.unique(variable)) == len(variable)
