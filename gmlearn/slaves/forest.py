@@ -69,6 +69,10 @@ class EdgeCosts:
         )
 
 
+#: exponents below which scaled probabilities are not trusted: e^-600 is about 1e-261
+DEEPEST = 600.0
+
+
 class EdgeTables:
     """Tables of label pairs, written out once for consecutive edges that have the same one.
 
@@ -103,12 +107,19 @@ class EdgeTables:
         self.turn = np.repeat(self.ptr[:-1], sizes) + _transposed(states[table], sizes)
         self.sizes = sizes
 
-    def probabilities(self, costs: EdgeCosts, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """exp(-(cost - least) / temperature) of all entries, and `least` (E,) of each edge."""
+    def exponents(self, costs: EdgeCosts, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        """-(cost - least) / temperature of all entries, and `least` (E,) of each edge."""
         cost = self.scale * costs.values[self.index]
         least = np.minimum.reduceat(cost, self.ptr[:-1])
         least[least == np.inf] = 0.0
-        return np.exp((np.repeat(least, self.sizes) - cost) / temperature), least[self.number]
+        return (np.repeat(least, self.sizes) - cost) / temperature, least[self.number]
+
+    def reach(self, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(range of the finite exponents, has it infinite ones?) of each edge, (E,)."""
+        hard = exponents == -np.inf
+        finite = np.where(hard, 0.0, exponents)
+        range_ = -np.minimum.reduceat(finite, self.ptr[:-1])
+        return range_[self.number], np.logical_or.reduceat(hard, self.ptr[:-1])[self.number]
 
     def features(self, joint: np.ndarray) -> Features:
         """Expected features from joint marginals, summed over the edges of each table."""
@@ -268,9 +279,13 @@ class ForestGroup(SlaveGroup):
 
         belief, low, log_z = np.empty(len(theta)), np.empty(len(self.variable)), np.empty(self.n)
         scaled_exp(theta, self.ptr, temperature, belief, low)
-        np.exp(belief, out=belief)
         tables = self._tables_of(prepared)
-        weight, least = tables.probabilities(prepared, temperature)
+        weight, least = tables.exponents(prepared, temperature)
+        wide = self._underflows(belief, weight, tables)
+        np.exp(belief, out=belief)
+        np.exp(weight, out=weight)
+        # a tree without any weight is lost, and goes the long way
+        belief[wide] = 0.0
         joint = np.zeros(len(weight))
         soft_forest(
             *(belief, *self._structure, tables.first, weight, weight[tables.turn], joint, log_z)
@@ -285,6 +300,29 @@ class ForestGroup(SlaveGroup):
             value[lost], belief[mine] = found.value, found.marginals
             features = sum_features([features, found.features])
         return SoftResult(value, belief, features)
+
+    def _underflows(self, belief: np.ndarray, weight: np.ndarray, tables: EdgeTables) -> np.ndarray:
+        """Dual variables (indices or a mask) of trees whose scaled probabilities may underflow.
+
+        The entries of a message differ by no more than those of its edge, so that what a slot
+        multiplies spans at most its own range and those of its edges; behind entries of zero
+        probability, at most the ranges of the whole tree.
+        """
+        degree = 2.0 + self._most_edges
+        if belief.min(initial=0.0) + degree * weight.min(initial=0.0) > -DEEPEST:
+            return np.zeros(0, np.int64)
+        own = -np.minimum.reduceat(np.where(belief == -np.inf, 0.0, belief), self.ptr[:-1])
+        edge, hard = tables.reach(weight)
+        slot = own + np.bincount(self._end_slots.ravel(), np.repeat(edge, 2), len(own))
+        tree = np.maximum.reduceat(slot, self.tree_ptr[:-1])
+        whole = np.add.reduceat(own, self.tree_ptr[:-1]) + np.bincount(self.tree, edge, self.n)
+        has_hard = np.bincount(self.tree, hard, self.n) > 0
+        return (np.where(has_hard, whole, tree) > DEEPEST)[self.owner]
+
+    @cached_property
+    def _most_edges(self) -> int:
+        """The most edges at one slot."""
+        return int(np.bincount(self._end_slots.ravel()).max(initial=0))
 
     def _tables_of(self, prepared: EdgeCosts) -> EdgeTables:
         """The tables of the edges; the last ones as long as edges share them alike."""

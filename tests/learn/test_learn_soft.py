@@ -95,7 +95,7 @@ def test_gradients_are_marginals(seed, kind):
 @given(seeds, st.sampled_from(SOFT_KINDS))
 def test_soft_objective_falls_to_the_hinge_with_the_temperature(seed, kind):
     rng = np.random.default_rng(seed)
-    samples, options = random_problem(rng, kind, 2, decomposition="chains")
+    samples, options = random_problem(rng, kind, 2, decomposition="per-clique")
     hinge = objective_of(samples, options)
     w, _ = random_point(rng, hinge)
     values = [objective_of(samples, options | {"temperature": t}) for t in (1.0, 0.1, 1e-3)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from probability_cases import KINDS, enumerated, random_model
 
@@ -31,6 +31,10 @@ def check_bounds(seed, kind, temperature):
         assert found[1].lower >= found[2].lower - slack
 
 
+# slaves at temperatures so low that scaled probabilities underflow
+@example(39, "implication", 0.2)
+@example(58, "hard", 1.0)
+@example(276, "cardinality", 0.2)
 @settings(deadline=None, max_examples=60)
 @given(seeds, st.sampled_from(KINDS), st.sampled_from([0.4, 1.0]))
 def test_bounds_hold(seed, kind, temperature):

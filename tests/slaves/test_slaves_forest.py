@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gmlearn as gm
+from gmlearn.testing.brute_force import energy_table
 
 
 def random_forest(rng, mixed, coarse, hard):
@@ -215,3 +216,23 @@ def test_free_variables():
     assert group.take(np.array([1])).coords.tolist() == [3, 4, 5]
     empty = gm.FreeGroup(np.zeros(0, int), np.array([0, 2]))
     assert empty.solve(np.zeros(0), None).value.shape == (0,)
+
+
+@pytest.mark.parametrize("temperature", [0.003, 0.02, 1.0])
+@pytest.mark.parametrize("hard", [0.0, 0.3])
+def test_soft_minima_hold_at_temperatures_where_probabilities_underflow(temperature, hard):
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        crf = gm.CRF(5, 3).add_unary(rng.normal(size=(5, 3)) * 4)
+        tables = 5 * rng.normal(size=(4, 3, 3))
+        tables[rng.random(tables.shape) < hard] = np.inf
+        crf.add(gm.Table([[0, 1], [1, 2], [1, 3], [3, 4]], tables))
+        energy = energy_table(crf, {})
+        low = energy.min()
+        if low == np.inf:
+            continue
+        soft = low - temperature * np.log(np.exp((low - energy) / temperature).sum())
+        (group,) = gm.decompose(crf, "trees", "log_partition").groups
+        found = group.log_partition(crf.unary[group.coords], group.prepare({}), temperature)
+        assert found.value.sum() == pytest.approx(soft, abs=1e-9)
+        np.testing.assert_allclose(np.add.reduceat(found.marginals, group.ptr[:-1]), 1.0)
