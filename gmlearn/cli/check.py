@@ -12,6 +12,7 @@ EPILOG = """examples:
   gmlearn check highorder         everything that the plugin registers
   gmlearn check pn_potts          one thing
   gmlearn check core --json
+  gmlearn check pn_potts --fuzz 10000    mutated files of a potential
 
 Potentials, slave solvers, decompositions, losses and solvers are compared with enumeration on
 small examples.
@@ -33,6 +34,15 @@ def add_commands(commands: Any, **options: Any) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print a list of {thing, check, ok, message}"
     )
+    parser.add_argument(
+        "--fuzz",
+        metavar="CASES",
+        nargs="?",
+        type=int,
+        const=2000,
+        help="instead, read and use so many mutated files (2000) of its potentials, in children",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the mutations (0)")
     parser.set_defaults(function=check_plugin)
 
 
@@ -40,11 +50,17 @@ def check_plugin(arguments: argparse.Namespace) -> int:
     """Run the checks and tell which failed."""
     name = arguments.name
     _check_name(name)
-    from gmlearn.testing import run_checks
+    from gmlearn.testing import run_checks, run_fuzz
 
+    if arguments.fuzz is not None and arguments.fuzz < 1:
+        raise CommandError(f"--fuzz: expected a number of cases, got {arguments.fuzz}")
+    rows = (
+        run_checks(name)
+        if arguments.fuzz is None
+        else run_fuzz(name, arguments.fuzz, arguments.seed)
+    )
     outcomes = [
-        (str(thing), str(check), bool(ok), str(message))
-        for thing, check, ok, message in run_checks(name)
+        (str(thing), str(check), bool(ok), str(message)) for thing, check, ok, message in rows
     ]
     failed = sum(not ok for _, _, ok, _ in outcomes)
     if arguments.json:

@@ -143,6 +143,8 @@ class BlockFrankWolfe(Optimizer):
     """
 
     name = "bcfw"
+    nonnegative = ("t", "squares", "since")
+    positive = ("passes", "prox_scale", "step_scale")
     settings = (
         "prox", "rate", "step", "evaluate_every", "exchanges", "working_set", "batch",
     )  # fmt: skip

@@ -162,6 +162,7 @@ class Subgradient(Optimizer):
 
     name = "subgradient"
     settings: ClassVar[tuple[str, ...]] = ("step", "lambda_step")
+    nonnegative = ("t", "squares", "spread", "first", "lowest", "cycle")
     step: float | None = None
     lambda_step: float | None = None
     fresh = staticmethod(fresh_multipliers)

@@ -58,6 +58,9 @@ class Optimizer(ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     #: fields of `state` that get longer
     growing: ClassVar[tuple[str, ...]] = ()
+    #: fields of `state` that are never negative, and never zero either
+    nonnegative: ClassVar[tuple[str, ...]] = ("t",)
+    positive: ClassVar[tuple[str, ...]] = ()
     #: samples that may share a batch, labels of all their variables, and batches (for as many
     #: workers) that samples are dealt into
     most_samples: ClassVar[int] = 64
@@ -105,8 +108,12 @@ class Optimizer(ABC):
     ) -> None:
         """Go on from the arrays of a `snapshot`, also of a file: what does not fit is refused."""
         check_like(state, arrays_of(self.state), growing=self.growing)
-        if int(state["t"]) < 0 or len({len(state[name]) for name in self.growing}) > 1:
-            raise ValueError("t: expected a number of passes; growing arrays: expected one length")
+        for name in (*self.nonnegative, *self.positive):
+            numbers = np.asarray(state[name])
+            if not (numbers >= 0).all() or (name in self.positive and not numbers.all()):
+                raise ValueError(f"{name}: expected positive numbers, got {numbers.ravel()[:3]}")
+        if len({len(state[name]) for name in self.growing}) > 1:
+            raise ValueError(f"{', '.join(self.growing)}: expected one length")
         self.objective.restore(batches, self.fresh, self.growing_memory)
         for name, array in state.items():
             like = getattr(self.state, name)

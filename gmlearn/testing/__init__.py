@@ -23,6 +23,9 @@ The checks are plain functions, in ``gm.testing.checks_of(kind)``. What the kit 
   refuses the kit's own samples.
 - file format, experiment, optimiser: nothing.
 
+``gm.testing.run_fuzz(name)`` (from the shell ``gmlearn check NAME --fuzz``) mutates files of
+potentials, and reads and uses them in children that may die.
+
 A failure that is known is listed in the class attribute ``known_failures = {check name: reason}``;
 it is reported as such, and as an error once it passes.
 """
@@ -44,9 +47,11 @@ from gmlearn.testing.door import (
     loopback,
     parametrize_with_checks,
     run_checks,
+    run_fuzz,
     solvers_of,
     things_of,
 )
+from gmlearn.testing.fuzzing import FuzzReport, fuzz
 from gmlearn.testing.kit import (
     Check,
     GroupCase,
@@ -60,6 +65,7 @@ from gmlearn.testing.models import MarkedClique, marked_crf, random_crf, random_
 
 __all__ = [
     "Check",
+    "FuzzReport",
     "GroupCase",
     "KnownFailureWarning",
     "MarkedClique",
@@ -71,6 +77,7 @@ __all__ = [
     "checks_of",
     "decomposition_checks",
     "edge_checks",
+    "fuzz",
     "large_checks",
     "learn_checks",
     "loopback",
@@ -82,6 +89,7 @@ __all__ = [
     "random_crf",
     "random_labels",
     "run_checks",
+    "run_fuzz",
     "slave_checks",
     "soft_checks",
     "solver_checks",

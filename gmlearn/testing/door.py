@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from gmlearn.registry import KINDS, Entry, Registry, registry
+from gmlearn.testing.fuzzing import fuzz
 from gmlearn.testing.kit import (
     NotApplicable,
     checks_for,
@@ -87,6 +90,36 @@ def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
             ok, message = outcome(one, thing)
             rows.append((f"{kind_of(thing)} {name_of(thing)}", one.name, ok, message))
     return rows
+
+
+def run_fuzz(name: Things, cases: int = 2000, seed: int = 0) -> list[tuple[str, str, bool, str]]:
+    """Read and use mutated files of the potentials among what a name stands for, and of those that
+    its slave solvers are for: rows as of `run_checks`, one for each potential.
+    """
+    rows = []
+    for kind in _potentials(resolve(name)):
+        what = (f"potential {name_of(kind)}", "fuzz")
+        try:
+            found = fuzz([kind], cases, seed)
+        except NotApplicable as reason:
+            rows.append((*what, True, f"not applicable: {reason}"))
+            continue
+        told = f"{found.cases} mutated files, {found.accepted} of them accepted"
+        rows.append((*what, not found.failures, "; ".join([told, *found.failures])))
+    return rows
+
+
+def _potentials(things: Iterable[Any]) -> list[Any]:
+    """The potentials among things, and those of the examples of slave solvers; each once."""
+    found: dict[Any, None] = {}
+    for thing in things:
+        if kind_of(thing) == "potential":
+            found[thing] = None
+        elif kind_of(thing) == "slave solver":
+            rng = np.random.default_rng(0)
+            found |= {type(block): None for block, _ in thing.examples(rng)}
+    registered = {e.obj for e in registry.entries("potential")}
+    return [kind for kind in found if kind in registered]
 
 
 def parametrize_with_checks(owner_or_names: Things) -> Callable:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io as bytes_io
-import json
 import pathlib
 import random
 import re
 import resource
 import signal
 import time
-import zipfile
 from collections.abc import Callable
 
 import numpy as np
@@ -25,6 +22,7 @@ import numpy as np
 import gmlearn as gm
 from gmlearn import io
 from gmlearn.registry import UnknownNameError
+from gmlearn.testing.mutations import mutate_archive
 
 #: seconds for one case, and bytes by which the process may grow over all cases
 SLOW, MAX_GROWTH = 10.0, 2**29
@@ -215,126 +213,6 @@ def mutate(rng: random.Random, content: bytes, others: list[bytes]) -> bytes:
         else:
             data[at : at + 1] = bytes([rng.choice(b"0123456789 .-[]{}:,\n")])
     return bytes(data)
-
-
-def mutate_archive(rng: random.Random, content: bytes) -> bytes:
-    """A sound zip archive in which one array, or the JSON header, is not what it was."""
-    out = bytes_io.BytesIO()
-    with zipfile.ZipFile(bytes_io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
-        names = old.namelist()
-        chosen = "header.npy" if rng.random() < 0.3 else rng.choice(names)
-        if rng.random() < 0.05:
-            names.remove(chosen)
-        for name in names:
-            data = old.read(name)
-            if name == chosen:
-                data = (
-                    _edit_header if name == "header.npy" and rng.random() < 0.8 else _edit_array
-                )(rng, data)
-            new.writestr(
-                name,
-                data,
-                rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]) if name == chosen else None,
-            )
-    return out.getvalue()
-
-
-def npy(array: np.ndarray) -> bytes:
-    stream = bytes_io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
-
-
-def _edit_array(rng: random.Random, data: bytes) -> bytes:
-    """Other numbers, another shape, another type, or bytes that are no array."""
-    kind = rng.randrange(5)
-    if kind == 0:
-        # mostly behind the array's own header, else few cases get past it
-        head = rng.choice([0, 128])
-        return data[:head] + _change_bytes(rng, data[head:])
-    array = np.load(bytes_io.BytesIO(data), allow_pickle=False)
-    if kind == 1:
-        length = rng.choice([0, 1, max(0, array.size - 1), array.size + 1, 2 * array.size])
-        array = np.resize(array, length) if array.size else np.zeros(length, array.dtype)
-    elif kind == 2:
-        with np.errstate(all="ignore"):
-            array = array.astype(
-                rng.choice([bool, np.int8, np.int32, np.int64, np.uint64, np.float32, np.float64])
-            )
-    elif kind == 3:
-        array = array.reshape(
-            rng.choice([(-1,), (1, -1), (-1, 1), array.shape[::-1]]) if array.size else (0, 3)
-        )
-    elif array.size and array.dtype.kind in "iuf":
-        with np.errstate(all="ignore"):
-            extreme = (
-                rng.choice([0, -1, 1, 2, 7, 2**31, 2**62, -(2**62)])
-                if array.dtype.kind == "i"
-                else rng.choice([0, 1, 255])
-                if array.dtype.kind == "u"
-                else rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.5])
-            )
-            array.reshape(-1)[rng.randrange(array.size)] = (
-                extreme if array.dtype.itemsize == 8 else 1
-            )
-    return npy(array)
-
-
-def _change_bytes(rng: random.Random, body: bytes) -> bytes:
-    data = bytearray(body)
-    for _ in range(rng.randint(1, 3) if data else 0):
-        data[rng.randrange(len(data))] = rng.choice(
-            [0, 1, 2, 3, 48, 57, 127, 128, 240, 255, rng.randrange(256)]
-        )
-    return bytes(data)
-
-
-def _edit_header(rng: random.Random, data: bytes) -> bytes:
-    """Some value of the JSON header replaced by one of another kind, moved, renamed or left out."""
-    header = json.loads(np.load(bytes_io.BytesIO(data)).tobytes())
-    for _ in range(rng.randint(1, 2)):
-        _edit_value(rng, header)
-    return npy(np.frombuffer(json.dumps(header).encode(), np.uint8))
-
-
-def _edit_value(rng: random.Random, node: dict | list) -> None:
-    keys = list(node) if isinstance(node, dict) else list(range(len(node)))
-    if not keys:
-        return
-    key = rng.choice(keys)
-    if isinstance(node[key], (dict, list)) and node[key] and rng.random() < 0.7:
-        _edit_value(rng, node[key])
-    elif rng.random() < 0.15:
-        del node[key]
-    elif rng.random() < 0.15 and isinstance(node, dict):
-        node[rng.choice(["kind", "", "__class__", "n_labels", "size"])] = node.pop(key)
-    else:
-        node[key] = rng.choice(
-            [
-                None,
-                True,
-                0,
-                -1,
-                1,
-                3,
-                10**9,
-                10**30,
-                -(2**63),
-                0.5,
-                float("inf"),
-                float("nan"),
-                "",
-                "x",
-                "table",
-                "u",
-                [],
-                {},
-                [0] * 5,
-                {"a": {}},
-                "../../etc/passwd",
-                "x" * 3000,
-            ]
-        )
 
 
 # ---------------------------------------------------------------------- the run

@@ -15,7 +15,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from fuzzing import UAI, attempt, fuzz, limited_time, npy, seeds
+from fuzzing import UAI, attempt, fuzz, limited_time, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -23,6 +23,7 @@ from hypothesis.extra import numpy as hnp
 from gmlearn import io
 from gmlearn._utils import archive as archive_room
 from gmlearn.io import text as text_room
+from gmlearn.testing.mutations import npy
 
 MODELS = (
     "m.uai",
@@ -130,7 +131,8 @@ blocks = st.fixed_dictionaries(
         "potential": st.sampled_from(["table", "truncated", "potts", "difference", "pairwise"])
         | scalars,
         "values": trees,
-        "arrays": st.lists(st.sampled_from(["variables", "values", "start", "shapes"])),
+        "arrays": st.lists(st.sampled_from(["variables", "values", "start", "shapes", "edges"])),
+        "lists": st.lists(st.sampled_from(["edges", "x"]), max_size=1),
     }
 )
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
@@ -138,13 +140,14 @@ arrays = hnp.arrays(st.sampled_from([np.int64, np.float64, np.uint8, np.bool_, n
 headers = st.fixed_dictionaries(
     {
         "format": st.just("gmlearn-model"),
-        "version": st.just(1),
+        "version": st.just(2),
         "blocks": st.lists(blocks | trees, max_size=2),
         "weights": st.none() | trees,
     }
 )
 names = st.sampled_from(
-    ["block0.variables", "block0.values", "block0.start", "block0.shapes", "weights0"]
+    [f"block0.{name}" for name in ("variables", "values", "start", "shapes", "edges")]
+    + ["weights0"]
 )
 
 
