@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.files import atomic_write
+from gmlearn._utils.files import atomic_write, check_path
+from gmlearn._utils.validation import HUGE
 
 #: an archive of less than `SMALL_FILE` bytes may hold arrays of `SAFE_BYTES`, a larger one this
 #: many times what it has more
 MAX_RATIO, SAFE_BYTES, SMALL_FILE = 100, 2**23, 2**20
-#: no number that an algorithm arrives at is as large; its square and sums of it would overflow
-HUGE = 1e100
 #: what numpy writes before the numbers of an array; anything else (objects, records, strings) does
 #: not match
 _HEADER = re.compile(
@@ -132,6 +131,7 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All arrays of an archive: bool, integer or real numbers; sizes are checked before
     allocating.
     """
+    check_path("path", path)
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:

@@ -39,7 +39,7 @@ def atomic_write(path: str | os.PathLike, mode: str = "wb") -> Iterator[IO]:
     Whatever interrupts the writing (an exception, a kill, a full disk), `path` keeps its previous
     content.
     """
-    path = Path(path)
+    path = Path(check_path("path", path))
     name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     # the user's umask decides who may read it
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

@@ -142,6 +142,25 @@ def check_number(
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as True or False, if it is one of them (or 0 or 1)."""
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+        raise TypeError(f"{name}: expected True or False, got {_short(value)}")
+    return bool(value)
+
+
+def check_sequence(name: str, value: Any, of: str) -> list[Any]:
+    """The items of a sequence; text and mappings are none."""
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name}: expected a list of {of}, got {type(value).__name__}")
+    return list(value)
+
+
+def is_number(value: Any) -> bool:
+    """Is it one number, and not an array or a list?"""
+    return not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+
+
 def check_choice(name: str, value: Any, choices: tuple[Any, ...] | list[str]) -> Any:
     """`value` if it is one of `choices`."""
     if not isinstance(value, (str, numbers.Number)) or value not in choices:

@@ -50,15 +50,16 @@ def check_plugin(arguments: argparse.Namespace) -> int:
     """Run the checks and tell which failed."""
     name = arguments.name
     _check_name(name)
-    from gmlearn.testing import run_checks, run_fuzz
-
     if arguments.fuzz is not None and arguments.fuzz < 1:
         raise CommandError(f"--fuzz: expected a number of cases, got {arguments.fuzz}")
-    rows = (
-        run_checks(name)
-        if arguments.fuzz is None
-        else run_fuzz(name, arguments.fuzz, arguments.seed)
-    )
+    if arguments.fuzz is None:
+        from gmlearn.testing import run_checks
+
+        rows = run_checks(name)
+    else:
+        from gmlearn.testing import run_fuzz
+
+        rows = run_fuzz(name, arguments.fuzz, arguments.seed)
     outcomes = [
         (str(thing), str(check), bool(ok), str(message)) for thing, check, ok, message in rows
     ]

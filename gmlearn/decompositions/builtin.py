@@ -151,4 +151,6 @@ def decompose(
     crf: CRF, decomposition: str | Decomposition = "auto", power: str | None = None
 ) -> Slaves:
     """Cover `crf` by slaves, by the name of a registered decomposition or with a given one."""
+    if not isinstance(crf, CRF):
+        raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
     return named(decomposition).decompose(crf, power)

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from gmlearn._utils.validation import check_number
+from gmlearn._utils.validation import check_flag, check_number
 from gmlearn.decompositions.base import Decomposition, Slaves, split_by_part
 from gmlearn.decompositions.subgraphs import cover
 from gmlearn.model.crf import CRF
@@ -39,7 +39,7 @@ class Strips(Decomposition):
     def __init__(self, width: int = 3, overlap: int = 1, share: bool = True):
         self.width = int(check_number("width", width, low=2, integer=True))
         self.overlap = int(check_number("overlap", overlap, low=1, high=width - 1, integer=True))
-        self.share = bool(share)
+        self.share = check_flag("share", share)
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         shapes = [by_shape(block) for block in crf.clique_blocks]

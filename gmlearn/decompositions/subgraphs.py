@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array, check_index
+from gmlearn._utils.validation import check_array, check_flag, check_index, check_sequence
 from gmlearn.decompositions.base import (
     Decomposition,
     SharedCliques,
@@ -48,10 +48,11 @@ class Subgraphs(Decomposition):
     name = "subgraphs"
 
     def __init__(self, sets: Any = (), share: bool = True):
+        listed = check_sequence("sets", sets, "sets of variables")
         self.sets = [
-            check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(sets)
+            check_array(f"sets[{i}]", s, ndim=1, dtype=np.int64) for i, s in enumerate(listed)
         ]
-        self.share = bool(share)
+        self.share = check_flag("share", share)
         for i, s in enumerate(self.sets):
             if len(np.unique(s)) != len(s) or len(s) == 0:
                 raise ValueError(

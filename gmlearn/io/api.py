@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from gmlearn._utils.files import check_path
 from gmlearn.io.base import FileFormat, Path
 from gmlearn.io.uai import read_evidence
 from gmlearn.model import CRF
@@ -38,7 +39,7 @@ def read(path: Path, evidence: Path | Mapping[int, int] | None = None) -> CRF:
         return crf
     if isinstance(evidence, Mapping):
         return crf.clamp(evidence)
-    samples = read_evidence(evidence, crf.n_states)
+    samples = read_evidence(check_path("evidence", evidence), crf.n_states)
     if len(samples) != 1:
         raise ValueError(
             f"evidence: {os.fspath(evidence)} holds {len(samples)} samples, expected one; choose "
@@ -65,9 +66,7 @@ def write(crf: CRF, path: Path, weights: Any = None) -> None:
 
 
 def _format_of(path: Path) -> FileFormat:
-    name = os.fspath(path)
-    if not isinstance(name, str):
-        raise TypeError(f"path: expected str or os.PathLike of str, got {type(path).__name__}")
+    name = check_path("path", path)
     formats = registry.objects("format")
     fitting = [(len(e), f) for f in formats for e in f.extensions if name.lower().endswith(e)]
     if not fitting:

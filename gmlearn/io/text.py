@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from gmlearn._utils.archive import room_for
+from gmlearn._utils.files import check_path
 from gmlearn.io.base import FormatError, Path
 
 #: a text larger than this, after decompression, is refused
@@ -32,7 +33,7 @@ def read_text(path: Path) -> bytes:
     """The bytes of a file, decompressed if its name ends in ``.gz``; bombs and truncated
     archives are refused.
     """
-    size = os.path.getsize(path)
+    size = os.path.getsize(check_path("path", path))
     compressed = os.fspath(path).lower().endswith(".gz")
     limit = MAX_TEXT_BYTES
     if compressed:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gmlearn._utils.files import atomic_write
+from gmlearn._utils.validation import check_array
 from gmlearn.io.base import FileFormat, Path
 from gmlearn.io.build import ModelBuilder
 from gmlearn.io.text import Tokens, read_text
@@ -160,6 +161,8 @@ def read_evidence(path: Path, n_states: np.ndarray | None = None) -> list[dict[i
     ----------
     n_states : int (V,), the states of the model's variables, to check the evidence against.
     """
+    if n_states is not None:
+        n_states = check_array("n_states", n_states, ndim=1, dtype=np.int64)
     tokens = Tokens(path, read_text(path))
     count = tokens.integer("the number of observed variables, or of samples", low=0)
     if 2 * count == sum(1 for _ in re.finditer(rb"\S+", tokens.text)) - 1:

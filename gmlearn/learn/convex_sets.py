@@ -82,7 +82,8 @@ class Box(ConvexSet):
     box = True
 
     def __init__(self, low: Any = -np.inf, high: Any = np.inf):
-        self.low, self.high = np.asarray(low, float), np.asarray(high, float)
+        self.low = check_array("low", low, allow_nan=True)
+        self.high = check_array("high", high, allow_nan=True)
         if not np.all(self.low <= self.high):
             raise ValueError(f"low, high: expected low <= high, got {low!r} and {high!r}")
 

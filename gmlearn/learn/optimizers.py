@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gmlearn._utils.archive import check_like
-from gmlearn._utils.validation import check_number
+from gmlearn._utils.validation import HUGE, check_number
 from gmlearn.learn.batch import Snapshot, arrays_of, forget
 from gmlearn.learn.objective import Objective
 from gmlearn.learn.regularization import Regularization
@@ -110,7 +110,7 @@ class Optimizer(ABC):
         check_like(state, arrays_of(self.state), growing=self.growing)
         for name in (*self.nonnegative, *self.positive):
             numbers = np.asarray(state[name])
-            if not (numbers >= 0).all() or (name in self.positive and not numbers.all()):
+            if not (numbers >= (1 / HUGE if name in self.positive else 0)).all():
                 raise ValueError(f"{name}: expected positive numbers, got {numbers.ravel()[:3]}")
         if len({len(state[name]) for name in self.growing}) > 1:
             raise ValueError(f"{', '.join(self.growing)}: expected one length")

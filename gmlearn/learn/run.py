@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import time
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 from gmlearn._utils.archive import check_like, damage_named
 from gmlearn._utils.files import check_folder
 from gmlearn._utils.progress import progress
-from gmlearn._utils.validation import check_choice, check_number
+from gmlearn._utils.validation import check_choice, check_number, check_sequence
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_checkpoint
 from gmlearn.learn.completion import STARTS, take_completion, take_start
@@ -34,7 +35,7 @@ def check_functions(options: TrainingOptions) -> None:
     """Refuse callbacks that cannot be called, and a validation that is neither a function nor
     samples.
     """
-    for i, callback in enumerate(options.callbacks):
+    for i, callback in enumerate(check_sequence("callbacks", options.callbacks, "functions")):
         if not callable(callback):
             raise TypeError(
                 f"callbacks[{i}]: expected a function of (passes, weights, history), got "
@@ -42,7 +43,7 @@ def check_functions(options: TrainingOptions) -> None:
             )
     if options.validation is None or callable(options.validation):
         return
-    if not len(options.validation):
+    if not len(check_sequence("validation", options.validation, "gmlearn.Sample")):
         raise ValueError(
             "validation: expected samples, or a function weights -> error, got no samples"
         )
@@ -210,7 +211,14 @@ class TrainingRun:
             return None
         weights = weights_dict(self.objective.layout, w)
         if callable(validation):
-            error = float(validation(weights))
+            answer: Any = validation(weights)
+            known = isinstance(answer, (numbers.Real, np.ndarray, np.generic))
+            if not known or np.size(answer) != 1:
+                raise TypeError(
+                    f"validation: expected a number, got {type(answer).__name__} in pass "
+                    f"{len(self.history) + 1}"
+                )
+            error = float(np.asarray(answer).item())
         else:
             found = TrainedModel(weights, np.nan).predict_many(
                 [sample.crf for sample in validation], self.objective.executor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_number
+from gmlearn._utils.validation import HUGE, check_number, check_sequence
 from gmlearn.losses.base import Loss
 from gmlearn.model.crf import CRF
 
@@ -107,7 +107,9 @@ class LazySamples(Sequence):
     """
 
     def __init__(self, sources: Sequence[Any], load: Callable[[Any], Sample] | None = None):
-        self.sources, self.load = list(sources), load
+        self.sources, self.load = check_sequence("sources", sources, "sources"), load
+        if load is not None and not callable(load):
+            raise TypeError(f"load: expected a function of a source, got {type(load).__name__}")
         wrong = [k for k, s in enumerate(self.sources) if load is None and not callable(s)]
         if wrong:
             given = self.sources[wrong[0]]
@@ -136,7 +138,7 @@ def check_sample(k: int, sample: Any) -> Sample:
     if not isinstance(crf, CRF):
         raise TypeError(f"samples[{k}].crf: expected a gmlearn.CRF, got {type(crf).__name__}")
     try:
-        check_number("weight", sample.weight, low=0)
+        check_number("weight", sample.weight, low=0, high=HUGE)
         if sample.hidden is not None and np.shape(sample.hidden) != (crf.n_vars,):
             raise ValueError(
                 f"hidden: expected shape ({crf.n_vars},), got {np.shape(sample.hidden)}"

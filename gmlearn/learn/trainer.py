@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gmlearn._utils.validation import check_choice, check_number
+from gmlearn._utils.validation import HUGE, check_choice, check_number, check_sequence
 from gmlearn.learn.batch import (
     MAX_SHARDS,
     Recipe,
@@ -170,6 +170,11 @@ def train(
     """
     asked = locals()
     trainer: Trainer = registry.get("trainer", method) if isinstance(method, str) else method
+    if not isinstance(trainer, Trainer):
+        raise TypeError(
+            f"method: expected the name of a trainer or a gmlearn.Trainer, got "
+            f"{type(method).__name__}"
+        )
     given = {f.name: asked[f.name] for f in fields(TrainingOptions)}
     options = TrainingOptions(**given)
     return trainer.train(samples, options)
@@ -214,10 +219,11 @@ def build_objective(
     if isinstance(samples, Sample):
         raise TypeError("samples: expected a list of gmlearn.Sample, got one; write [sample]")
     if not isinstance(samples, LazySamples):
-        samples = [check_sample(k, sample) for k, sample in enumerate(samples)]
+        listed = check_sequence("samples", samples, "gmlearn.Sample")
+        samples = [check_sample(k, sample) for k, sample in enumerate(listed)]
     if not len(samples):
         raise ValueError("samples: expected at least one, got none")
-    check_number("temperature", options.temperature, low=0)
+    check_number("temperature", options.temperature, low=0, high=HUGE)
     check_choice("likelihood", options.likelihood, list(LIKELIHOODS))
     if options.temperature == 0 and options.likelihood != TrainingOptions.likelihood:
         raise ValueError(
@@ -274,6 +280,8 @@ def merged_layout(found: Sequence[tuple[int, dict[str, tuple[int, ...]]]]) -> We
 
 def choose_optimizer(options: TrainingOptions) -> tuple[str, str]:
     """(name, reason) of the optimiser: the one asked for, or what "auto" takes."""
+    if not isinstance(options.optimizer, str):
+        raise TypeError(f"optimizer: expected a name, got {type(options.optimizer).__name__}")
     if options.optimizer != "auto":
         return options.optimizer, "asked for"
     if options.temperature > 0:

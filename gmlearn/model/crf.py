@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array, check_number
+from gmlearn._utils.validation import check_array, check_number, is_number
 from gmlearn.model.weights import WeightLayout
 from gmlearn.potentials.base import Block
 from gmlearn.potentials.unary import Unary
 from gmlearn.registry import registry
+
+#: labels of all variables that any machine could hold
+MAX_LABELS = 2**40
 
 
 class CRF:
@@ -39,9 +42,10 @@ class CRF:
 
     def __init__(self, n_states: Any, n_labels: int | None = None):
         if n_labels is not None:
-            n_vars = check_number("n_vars", n_states, low=0, integer=True)
-            n_states = np.full(n_vars, check_number("n_labels", n_labels, integer=True))
-        elif np.ndim(n_states) == 0:
+            n_vars = check_number("n_states", n_states, low=0, high=MAX_LABELS, integer=True)
+            check_number("n_labels", n_labels, low=1, high=MAX_LABELS, integer=True)
+            n_states = np.full(n_vars, n_labels)
+        elif is_number(n_states):
             raise ValueError(
                 f"n_states: expected one number per variable, or CRF(n_vars, n_labels); got "
                 f"{n_states!r} alone"
@@ -51,6 +55,8 @@ class CRF:
             raise ValueError(
                 f"n_states: every variable needs at least one state, got {int(self.n_states.min())}"
             )
+        if float(self.n_states.sum(dtype=float)) > MAX_LABELS:
+            raise ValueError(f"n_states: expected at most {MAX_LABELS} labels of all variables")
         self.offsets = np.concatenate([[0], np.cumsum(self.n_states)])
         self.unary = np.zeros(int(self.offsets[-1]))
         self.blocks: list[Block] = []

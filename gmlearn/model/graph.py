@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array
+from gmlearn._utils.validation import check_array, check_number
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block
 from gmlearn.potentials.table import Table
@@ -54,6 +54,9 @@ def to_networkx(crf: CRF, weights: Any = None, max_table: int = MAX_TABLE) -> ne
     """
     import networkx
 
+    if not isinstance(crf, CRF):
+        raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
+    check_number("max_table", max_table, low=0)
     w = None if weights is None and crf.layout.size else crf.check_weights(weights)
     unary = crf.unary if w is None else crf.unary_costs(w)
     graph = networkx.Graph(constant=crf.constant)
@@ -107,6 +110,8 @@ def from_networkx(graph: networkx.Graph) -> CRF:
     ------
     ValueError : naming the node, what it lacks, and what to do.
     """
+    if not (hasattr(graph, "nodes") and hasattr(graph, "neighbors")):
+        raise TypeError(f"graph: expected a networkx.Graph, got {type(graph).__name__}")
     by_kind: dict[str, list] = {"v": [], "f": []}
     for node in graph.nodes:
         if not (isinstance(node, tuple) and len(node) > 1 and node[0] in by_kind):

@@ -29,6 +29,8 @@ def join(crfs: Sequence[CRF]) -> CRF:
     >>> both.n_vars, len(both.blocks), both.parts.tolist()
     (4, 1, [0, 2, 4])
     """
+    if not isinstance(crfs, Sequence) or not all(isinstance(crf, CRF) for crf in crfs):
+        raise TypeError(f"crfs: expected a list of gmlearn.CRF, got {type(crfs).__name__}")
     states = [crf.n_states for crf in crfs]
     union = CRF(np.concatenate([np.zeros(0, np.int64), *states]))
     union.parts = np.cumsum([0, *(len(s) for s in states)])

@@ -20,6 +20,13 @@ class WeightLayout:
     """
 
     def __init__(self, segments: Mapping[str, tuple[int, ...]]):
+        if not (
+            isinstance(segments, Mapping)
+            and all(isinstance(shape, (tuple, list)) for shape in segments.values())
+        ):
+            raise TypeError(
+                f"segments: expected a mapping name -> shape, got {type(segments).__name__}"
+            )
         self.shapes = {name: tuple(int(n) for n in shape) for name, shape in segments.items()}
         self.slices: dict[str, slice] = {}
         self.size = 0

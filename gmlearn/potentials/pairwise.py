@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array, check_number
+from gmlearn._utils.validation import check_array, check_flag, check_number, is_number
 from gmlearn.potentials.base import Block, Weights, weighted_bincount
 from gmlearn.potentials.form import DENSE, LINEAR, POTTS, PairwiseForm
 
@@ -49,7 +49,7 @@ class ScaledDistance(Block):
             contrast = 1.0 if contrast is None else contrast
             self.contrast = check_array(
                 f"{kind}.contrast",
-                np.broadcast_to(contrast, (len(self),)) if np.ndim(contrast) == 0 else contrast,
+                np.broadcast_to(contrast, (len(self),)) if is_number(contrast) else contrast,
                 shape=(len(self),),
             )
         self.weight = weight
@@ -287,7 +287,7 @@ class LearntTable(SharedTable):
         self, edges: Any, weight: str = "pair", symmetric: bool = True, contrast: Any = None
     ):
         super().__init__(edges, weight, contrast)
-        self.symmetric = bool(symmetric)
+        self.symmetric = check_flag("LearntTable.symmetric", symmetric)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         n = self.n_labels

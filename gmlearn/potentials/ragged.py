@@ -17,15 +17,20 @@ class RaggedArrays(Sequence[np.ndarray]):
     """
 
     def __init__(self, values: Any, sizes: Any):
-        self.values = np.asarray(values)
+        try:
+            self.values = np.asarray(values)
+        except ValueError:
+            raise ValueError("values: expected one array, got arrays of different sizes") from None
+        if self.values.ndim != 1:
+            raise ValueError(f"values: expected one dimension, got shape {self.values.shape}")
         self.sizes = check_array("sizes", sizes, ndim=1, dtype=np.int64)
         # every number is compared before the sum, which could wrap around
         most = self.values.size
-        if self.values.ndim != 1 or (self.sizes < 0).any() or (self.sizes > most).any():
-            raise ValueError(f"sizes: expected lengths of arrays in 0..{most}")
+        if (self.sizes < 0).any() or (self.sizes > most).any():
+            raise ValueError(f"sizes: expected lengths of arrays in 0..{most}, as of values")
         self._ends = np.cumsum(self.sizes)
         if int(self.sizes.sum()) != most or (np.diff(self._ends) < 0).any():
-            raise ValueError(f"sizes: expected lengths with the sum {most}")
+            raise ValueError(f"sizes: expected lengths with the sum {most}, as of values")
 
     @classmethod
     def of(cls, arrays: Any) -> RaggedArrays:

@@ -224,7 +224,7 @@ def test_clamp_refuses_a_mask_of_another_length(mask):
         (([2.5, 1],), "n_states: expected whole numbers"),
         (([[2, 2]],), r"n_states: expected 1 dimension\(s\)"),
         (("ab",), "n_states"),
-        ((2, 0), "n_states: every variable needs at least one state"),
+        ((2, 0), "n_labels: expected a number in .1, "),
     ],
 )
 def test_models_refuse(arguments, message):
