@@ -125,6 +125,14 @@ CALLS = {
         checkpoint_every=10,
         executor="auto",
     ),
+    "FeatureTable": dict(
+        variables=EDGES, features=np.ones((1, 2, 2, 1)), weight="g", symmetric=False
+    ),
+    "marginals": dict(
+        crf=crf(), weights={"s": 1.0}, method="auto", temperature=1.0, time_limit=None, seed=0
+    ),
+    "k_best": dict(crf=crf(), weights={"s": 1.0}, k=2, min_distance=1, time_limit=None, seed=0),
+    "sample": dict(crf=crf(), weights={"s": 1.0}, n=2, seed=0, temperature=1.0),
     "decompose": dict(crf=crf(), decomposition="auto"),
     "Subgraphs": dict(sets=[[0, 1]], share=True),
     "Strips": dict(width=3, overlap=1, share=True),
@@ -141,18 +149,19 @@ CALLS = {
 EXCEPTIONS = {
     "contract of plugins: abstract, called by the library": (
         "Block Regularizer ConvexSet Decomposition Executor Experiment FileFormat Loss MapSolver "
-        "Optimizer RaggedBlock SlaveGroup SlaveSolver Trainer"
+        "Optimizer RaggedBlock SlaveGroup SlaveSolver Trainer MarginalMethod"
     ),
     "made by the library for plugins, from what was checked at the door": (
         "CliqueGroup Dual ForestGroup FreeGroup JunctionTreeGroup Objective OptimizerState "
         "PairwiseForm PassReport Problem Regularization Result Round Run SlaveResult Slaves "
-        "SoftResult TrainedModel TrainingHistory TrainingOptions build_objective"
+        "SoftResult TrainedModel TrainingHistory TrainingOptions build_objective Marginals "
+        "MarginalProblem Samples expected_features"
     ),
     "an error, a warning, an enumeration, a module, a text": (
         "FormatError PluginError PluginWarning SolverRefusal Status UnknownNameError plot testing "
-        "__version__"
+        "__version__ MarginalStatus MethodRefusal"
     ),
-    "takes no argument": "NoLoss NoRegularizer NonNegative plugins",
+    "takes no argument": "NoLoss NoRegularizer NonNegative plugins show_versions",
     "a record that is checked where it is used, by train": "Sample",
     "a tool for plugin authors, whose arguments are their own text": (
         "atomic_write check_choice hookimpl lazy_exports progress register"

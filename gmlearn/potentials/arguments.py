@@ -36,3 +36,10 @@ def check_lengths(block: Any) -> None:
                     f"{block}: {name}: expected an array with a leading {length}, got shape "
                     f"{np.shape(value)}"
                 )
+
+
+def check_names(block: Any) -> None:
+    """The weight segments of a bound block have names."""
+    for name in block.segments():
+        if not isinstance(name, str):
+            raise ValueError(f"{block}: weight segments are named by strings, got {name!r}")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gmlearn._utils.validation import check_array
-from gmlearn.potentials.arguments import arguments_of, check_lengths
+from gmlearn.potentials.arguments import arguments_of, check_lengths, check_names
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.gradient import CostGradient, Weights
 from gmlearn.potentials.inputs import stacked
@@ -166,9 +166,7 @@ class Block(CostGradient, ABC):
         # without cliques, weights have the shapes that the model's variables ask for
         bound.n_labels = bound.max_states if len(self) else int(n_states.max(initial=1))
         bound.check()
-        for name in bound.segments():
-            if not isinstance(name, str):
-                raise ValueError(f"{self}: weight segments are named by strings, got {name!r}")
+        check_names(bound)
         return bound
 
     def _check_distinct(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array
+from gmlearn._utils.validation import check_array, check_flag
 from gmlearn.potentials.base import Block, Weights
 from gmlearn.potentials.inputs import (
     check_features,
@@ -55,7 +55,8 @@ class FeatureTable(Block):
         super().__init__(check_array("FeatureTable.variables", variables, ndim=2, dtype=np.int64))
         m, k = self.variables.shape
         self.inputs = check_features("FeatureTable.features", features, (2, k + 2))
-        self.weight, self.symmetric = str(weight), bool(symmetric)
+        self.weight = weight
+        self.symmetric = check_flag("FeatureTable.symmetric", symmetric)
         self.n_features = int(self.inputs.shape[-1])
         rows = self.inputs.shape[0]
         #: does every joint label have features of its own?
