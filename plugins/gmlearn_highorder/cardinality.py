@@ -105,6 +105,15 @@ class Cardinality(gm.RaggedBlock):
         costs = self.values[place + np.arange(len(place))]
         return {**own, "costs": gm.RaggedArrays(costs, self.sizes + 1)}
 
+    def _counts(self) -> np.ndarray:
+        """int (S + M,): the counts 0..size of each clique, one after the other."""
+        first = np.repeat(self.indptr[:-1] + np.arange(len(self)), self.sizes + 1)
+        return np.arange(len(first)) - first
+
+    def _hard(self, allowed: np.ndarray) -> gm.RaggedArrays:
+        """Costs 0 of counts that are allowed (S + M,), inf of the others."""
+        return gm.RaggedArrays(np.where(allowed, 0.0, np.inf), self.sizes + 1)
+
     def check(self) -> None:
         if not len(self):
             return
@@ -160,10 +169,8 @@ class AtMost(Cardinality):
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
         gm.RaggedBlock.__init__(self, cliques)
         number = whole_for_each_clique("AtMost.number", number, len(self))
-        counts = np.arange(len(self.members) + len(self))
-        counts -= np.repeat(self.indptr[:-1] + np.arange(len(self)), self.sizes + 1)
-        costs = np.where(counts <= np.repeat(number, self.sizes + 1), 0.0, np.inf)
-        super().__init__(self.cliques, gm.RaggedArrays(costs, self.sizes + 1), label=label)
+        allowed = self._counts() <= np.repeat(number, self.sizes + 1)
+        super().__init__(self.cliques, self._hard(allowed), label=label)
         self.number = number
 
     def state(self) -> dict[str, Any]:
@@ -174,19 +181,21 @@ class Exactly(Cardinality):
     """Hard constraint: exactly `number` (a number or (M,)) members of a clique take `label`."""
 
     name = "exactly_k"
+    per_clique = (*Cardinality.per_clique, "number")
 
     def __init__(self, cliques: Any, number: Any = 1, label: Any = 1):
         gm.RaggedBlock.__init__(self, cliques)
-        self.number = whole_for_each_clique(f"{type(self).__name__}.number", number, len(self))
-        short = np.flatnonzero(self.number > self.sizes)
+        kind = type(self).__name__
+        number = whole_for_each_clique(f"{kind}.number", number, len(self))
+        short = np.flatnonzero(number > self.sizes)
         if len(short):
             m = short[0]
             raise ValueError(
-                f"{type(self).__name__}.number: clique {m} has {self.sizes[m]} members, "
-                f"{self.number[m]} were asked for"
+                f"{kind}.number: clique {m} has {self.sizes[m]} members, {number[m]} were asked for"
             )
-        costs = np.where(np.arange(self.arity + 1) == self.number[:, None], 0.0, np.inf)
-        super().__init__(self.cliques, costs, label=label)
+        allowed = self._counts() == np.repeat(number, self.sizes + 1)
+        super().__init__(self.cliques, self._hard(allowed), label=label)
+        self.number = number
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "number": self.number, "label": self.label}

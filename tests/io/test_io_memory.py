@@ -73,11 +73,12 @@ def test_memory_of_small_files(name, tmp_path):
     assert name.startswith("bomb") == (len(lines) == 2), lines[:-1]
 
 
-def test_cliques_of_very_different_sizes(tmp_path):
+@pytest.mark.parametrize("potential", ["at_most_k", "exactly_k"])
+def test_cliques_of_very_different_sizes(potential, tmp_path):
     """One clique of many members among many of one: costs are not written out as a rectangle."""
     crf = gm.CRF(20_000, 2)
     cliques = [np.arange(10_000), *np.arange(10_000, 20_000)[:, None]]
-    crf.add("at_most_k", cliques=cliques, number=1)
+    crf.add(potential, cliques=cliques, number=1)
     gm.write(crf, tmp_path / "m.npz")
     again = gm.read(tmp_path / "m.npz").blocks[0]
     assert again.values.size == 2 * 10_000 + 10_001
