@@ -54,6 +54,7 @@ RECIPES = {
     "maps": "--data DIR --time-limit 30",
     "matching": "",
     "marginals": "--data DIR",
+    "layer": "",
 }
 
 

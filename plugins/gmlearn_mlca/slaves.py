@@ -159,13 +159,13 @@ class SpectralDecomposition(gm.Decomposition):
     name = "spectral"
 
     def claims(self, crf: gm.CRF) -> bool:
-        return any(isinstance(b, KMeansEnergy) for b in crf.blocks)
+        return any(isinstance(b, KMeansEnergy) for b in crf.blocks) and not has_unary_costs(crf)
 
     def decompose(self, crf: gm.CRF, power: str | None = None) -> gm.Slaves:
         if power is not None:
             raise ValueError(f"decomposition 'spectral': spectral slaves cannot give {power}")
         reason = why_not_spectral(crf)
-        if reason is None and (crf.unary_blocks or np.any(crf.unary != 0)):
+        if reason is None and has_unary_costs(crf):
             reason = "unary costs are not part of the relaxed k-means energy"
         if reason is not None:
             raise ValueError(f"decomposition 'spectral': {reason}, got {crf}")
@@ -181,3 +181,8 @@ class SpectralDecomposition(gm.Decomposition):
             augmented.add(PartitionDistance(np.split(np.arange(7), [4]), truth))
             made += [(crf, {"metric": factor @ factor.T}), (augmented, {"metric": factor})]
         return made
+
+
+def has_unary_costs(crf: gm.CRF) -> bool:
+    """Are there costs of single labels, which the spectral relaxation cannot hold?"""
+    return bool(crf.unary_blocks) or bool(np.any(crf.unary != 0))

@@ -144,6 +144,7 @@ def test_every_plot_takes_axes_and_gives_them_back():
         "plot_weights": [{"w": [1.0]}],
         "plot_labels": [[0, 1, 1, 0], (2, 2)],
         "plot_factor_graph": [crf],
+        "plot_entropy": [gm.marginals(crf)],
     }
     assert sorted(calls) == sorted(name for name in gm.plot.__all__ if name.startswith("plot_"))
     for name, arguments in calls.items():

@@ -28,6 +28,7 @@ KINDS = [
     "loss",
     "decomposition",
     "solver",
+    "marginal method",
     "format",
     "experiment",
     "optimizer",
