@@ -23,7 +23,7 @@ def add_commands(commands: Any, **options: Any) -> None:
     """Add ``check`` to the parser."""
     parser = commands.add_parser(
         "check",
-        help="hold a plugin against the contracts",
+        help="run the conformance checks on a plugin",
         epilog=EPILOG,
         **options,
         description="Run the conformance kit (gmlearn.testing) on a plugin.",

@@ -100,7 +100,7 @@ def iterate(function: Function, state: LbfgsState, low: np.ndarray, high: np.nda
             state.x, state.value, state.slope = x, value, slope
             return fall > LEAST_FALL * abs(value)
         # the minimum of the parabola through f, its slope and the new value
-        bend = value - state.value - promised
-        ratio = -0.5 * promised / bend if np.isfinite(bend) and bend > 0.0 else 0.0
+        curvature = value - state.value - promised
+        ratio = -0.5 * promised / curvature if np.isfinite(curvature) and curvature > 0.0 else 0.0
         length *= float(np.clip(ratio, 0.1, 0.5))
     return False

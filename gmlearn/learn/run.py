@@ -170,7 +170,7 @@ class TrainingRun:
         )
 
     def _complete_now(self) -> tuple[float, bool]:
-        """How much F fell by the completions of now, and whether any truth changed."""
+        """How much F fell by completing hidden labels, and whether any label changed."""
         options = self.options
         found = self.objective.each(
             take_completion, self.optimizer.w, options.completion_solver, options.seed

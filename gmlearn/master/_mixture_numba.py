@@ -193,7 +193,7 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
     for m in range(len(fixed)):
         widest = max(widest, starts[m + 1] - starts[m])
     theta, step, given = np.empty(widest), np.zeros(widest), np.empty(len(w))
-    turn, change, square = np.zeros(len(w)), 0.0, 0.0
+    moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
     for m in range(len(fixed)):
         a, size, rest = starts[m], starts[m + 1] - starts[m], 1.0
         for j in range(share.shape[1]):
@@ -236,12 +236,12 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
         for p in range(len(w)):
             moved = delta * (working_set.features[m, best, p] - given[p])
             clique[m, p] += moved
-            turn[p] += moved
+            moved_features[p] += moved
         fixed[m] += delta * (working_set.fixed[m, best] - paid)
         share[m, best] += delta
         if worst >= 0:
             share[m, worst] = max(share[m, worst] - delta, 0.0)
-    return turn, change, square
+    return moved_features, change, square
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -278,7 +278,7 @@ def frank_wolfe_steps(
     """
     starts, _, coords, weight = structure
     y, mean, clique, own, share = point
-    turn, change, square = np.zeros(len(w)), 0.0, 0.0
+    moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
     for m in range(len(own)):
         gap, spread, length = own[m] - fixed[m], 0.0, 0.0
         for p in range(len(w)):
@@ -303,13 +303,13 @@ def frank_wolfe_steps(
         for p in range(len(w)):
             moved = delta * (features[m, p] - clique[m, p])
             clique[m, p] += moved
-            turn[p] += moved
+            moved_features[p] += moved
         own[m] += delta * (fixed[m] - own[m])
         for j in range(share.shape[1]):
             share[m, j] *= 1.0 - delta
         if place[m] >= 0:
             share[m, place[m]] += delta
-    return turn, change, square
+    return moved_features, change, square
 
 
 @numba.njit(cache=True, nogil=True)

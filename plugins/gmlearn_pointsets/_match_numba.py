@@ -149,8 +149,8 @@ def fit_hard(partner, x, n, y, free, R, t, s, x_sum, y_sum, cross):
 
 @numba.njit(cache=True, nogil=True)
 def assign_points(cost, n, m, outlier_cost, gain, row_dual, col_dual, owner, partner):
-    """Best hard match of points: partner[j] = k or -1. A pair dearer than two outliers (inf:
-    none) stays apart.
+    """Best hard match of points: partner[j] = k or -1. A pair that costs more than two outliers
+    (inf: none) stays apart.
     """
     limited = outlier_cost < np.inf
     small, large = min(n, m), max(n, m)
