@@ -111,7 +111,9 @@ def record(source: str, folder: str) -> set[str]:
         "MPLBACKEND": "Agg",
     }
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", CHILD, source, str(out)], env=environment, check=True)
+        subprocess.run(
+            [sys.executable, "-c", CHILD, source, str(out)], env=environment, cwd=folder, check=True
+        )
     return set(out.read_text().splitlines())
 
 

@@ -13,9 +13,6 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-#: sums may be taken in any order (SIMD); inf and NaN keep their meaning
-FAST = {"reassoc", "contract", "nsz"}
-
 
 @intrinsic
 def lowest_bit(typingctx, word):
@@ -267,7 +264,7 @@ def move_indicators(structure, bits, y, mean, step, m, worst, best, delta):
             word &= word - np.uint64(1)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@numba.njit(cache=True, nogil=True)
 def frank_wolfe_steps(
     structure, point, place, ind, features, fixed, unary, centre, w, inverse, curvature
 ):
