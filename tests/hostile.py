@@ -133,6 +133,8 @@ CALLS = {
     ),
     "k_best": dict(crf=crf(), weights={"s": 1.0}, k=2, min_distance=1, time_limit=None, seed=0),
     "sample": dict(crf=crf(), weights={"s": 1.0}, n=2, seed=0, temperature=1.0),
+    "relaxed": dict(crf=crf(), weights={"s": 1.0}),
+    "structured_loss": dict(crf=crf(), truth=[0, 1], weights={"s": 1.0}, kind="hinge"),
     "decompose": dict(crf=crf(), decomposition="auto"),
     "Subgraphs": dict(sets=[[0, 1]], share=True),
     "Strips": dict(width=3, overlap=1, share=True),
@@ -155,7 +157,7 @@ EXCEPTIONS = {
         "CliqueGroup Dual ForestGroup FreeGroup JunctionTreeGroup Objective OptimizerState "
         "PairwiseForm PassReport Problem Regularization Result Round Run SlaveResult Slaves "
         "SoftResult TrainedModel TrainingHistory TrainingOptions build_objective Marginals "
-        "MarginalProblem Samples expected_features"
+        "MarginalProblem Samples expected_features LossResult LossState Relaxed"
     ),
     "an error, a warning, an enumeration, a module, a text": (
         "FormatError PluginError PluginWarning SolverRefusal Status UnknownNameError plot testing "

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gmlearn._utils.validation import check_choice, check_number
+from gmlearn._utils.validation import check_array, check_choice, check_number, check_sequence
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.samples import COSTS, JoinedSamples, Settings
 from gmlearn.learn.batch import SampleBatch, Vertex
@@ -30,6 +30,7 @@ from gmlearn.learn.soft import shared_multipliers, soft_value
 from gmlearn.losses.base import Loss
 from gmlearn.master import Round, ascend_bcfw
 from gmlearn.model.crf import CRF
+from gmlearn.model.join import check_models
 
 KINDS = ("hinge", "likelihood", "sparsemap", "perturbed")
 #: rounds over which the dual must rise by the tolerance
@@ -180,8 +181,10 @@ def structured_loss(
 def _lists(crf: Any, truth: Any, hidden: Any) -> tuple[list[CRF], list[Any], list[Any]]:
     """Models, truths and masks as lists of one length."""
     if isinstance(crf, CRF):
-        return [crf], [np.asarray(truth)], [hidden]
-    crfs, truths = list(crf), [np.asarray(t) for t in truth]
+        shape = (crf.n_vars,)
+        return [crf], [check_array("truth", truth, shape=shape, dtype=np.int64)], [hidden]
+    crfs = check_models("crf", crf)
+    truths = [np.asarray(t) for t in check_sequence("truth", truth, "labellings")]
     masks = [None] * len(crfs) if hidden is None else list(hidden)
     if not crfs:
         raise ValueError("crf: expected at least one model, got an empty list")

@@ -15,6 +15,7 @@ from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.layers.sparsemap import SparseMAP
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.model.crf import CRF
+from gmlearn.model.join import check_models
 
 METHODS = ("dual", "soft", "sparsemap", "lp")
 
@@ -90,7 +91,7 @@ def relaxed(
     check_number("temperature", temperature, low=0, strict=True)
     check_number("max_iter", max_iter, low=0, integer=True)
     single = isinstance(crf, CRF)
-    crfs = [crf] if isinstance(crf, CRF) else list(crf)
+    crfs = [crf] if isinstance(crf, CRF) else check_models("crf", crf)
     if method == "lp":
         return _by_linear_program(crfs, weights, single)
     settings = Settings("none", decomposition, temperature if method == "soft" else 0.0)

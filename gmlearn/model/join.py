@@ -7,14 +7,25 @@ two of them. Blocks of one kind become one block, so that thousands of small mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.validation import check_sequence
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block
 
 #: kinds of one type of block that are told apart before a block is left on its own
 MOST_KINDS = 8
+
+
+def check_models(name: str, crfs: Any) -> list[CRF]:
+    """`crfs` as a list of models."""
+    listed = check_sequence(name, crfs, "gmlearn.CRF")
+    wrong = [type(crf).__name__ for crf in listed if not isinstance(crf, CRF)]
+    if wrong:
+        raise TypeError(f"{name}: expected a list of gmlearn.CRF, got one of {wrong[0]}")
+    return listed
 
 
 def join(crfs: Sequence[CRF]) -> CRF:
@@ -29,8 +40,7 @@ def join(crfs: Sequence[CRF]) -> CRF:
     >>> both.n_vars, len(both.blocks), both.parts.tolist()
     (4, 1, [0, 2, 4])
     """
-    if not isinstance(crfs, Sequence) or not all(isinstance(crf, CRF) for crf in crfs):
-        raise TypeError(f"crfs: expected a list of gmlearn.CRF, got {type(crfs).__name__}")
+    crfs = check_models("crfs", crfs)
     states = [crf.n_states for crf in crfs]
     union = CRF(np.concatenate([np.zeros(0, np.int64), *states]))
     union.parts = np.cumsum([0, *(len(s) for s in states)])
