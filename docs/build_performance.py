@@ -55,6 +55,7 @@ RECIPES = {
     "matching": "",
     "marginals": "--data DIR",
     "layer": "",
+    "structured": "--data DIR",
 }
 
 
