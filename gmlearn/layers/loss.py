@@ -14,7 +14,7 @@ minimised bound (envelope theorem), so that a warm start matters more than a tig
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -74,7 +74,7 @@ class LossResult:
     weights: dict[str, np.ndarray]
     bound: Any
     gap: Any
-    state: LossState
+    state: LossState = field(repr=False)
 
 
 class BatchLoss(NamedTuple):

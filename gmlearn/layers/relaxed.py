@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,9 @@ class Relaxed:
 
     node: Any
     bound: Any
-    state: LossState | None
+    state: LossState | None = field(repr=False)
     #: of "sparsemap": the linear systems of the batches
-    _systems: tuple[Any, ...] = ()
+    _systems: tuple[Any, ...] = field(default=(), repr=False)
 
     def pull_back(self, change: Any) -> Any:
         """The product of `change`, (V, L) or one for each model, with the derivative of `node` in
