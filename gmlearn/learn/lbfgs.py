@@ -15,7 +15,7 @@ import numpy as np
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 #: pairs that are kept, and step lengths that are tried in one iteration
-PAIRS, MOST_TRIALS = 20, 30
+PAIRS, MOST_TRIALS = 40, 30
 #: the part of the fall that the gradient promises, and relative rounding of f
 ARMIJO, ROUNDING = 1e-4, 1e-15
 #: an iteration that lowers f by less, relatively, is the last

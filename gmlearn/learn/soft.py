@@ -48,7 +48,7 @@ class SoftLBFGS(Optimizer):
     iterations = 10
     most_samples = 4096
     most_labels = 2**17
-    least_batches = 4
+    least_batches = 2
     state: SoftState
 
     @classmethod

@@ -209,21 +209,18 @@ class Block(CostGradient, ABC):
     #: what `take` cuts and `join` puts together besides `per_clique` (the members of cliques)
     _joined: ClassVar[tuple[str, ...]] = ("variables", "states", "gradient_start")
 
+    def all_finite(self) -> bool:
+        """Are all features and costs known to be finite? False if only trying labels can tell."""
+        return False
+
     def fits(self, other: Block) -> bool:
         """Can the cliques of `other` join these in one block? All that they share must be equal."""
         mine, theirs = vars(self), vars(other)
         if type(self) is not type(other) or len(mine) != len(theirs):
             return False
-        for name, a in mine.items():
-            b = theirs.get(name, self)
-            if a is b:
-                continue
-            if name in self._joined or name in self.per_clique:
-                if type(a) is not type(b) or np.shape(a)[1:] != np.shape(b)[1:]:
-                    return False
-            elif not _same(a, b):
-                return False
-        return True
+        parts = (*self._joined, *self.per_clique)
+        pairs = ((name, a, theirs.get(name, self)) for name, a in mine.items())
+        return all(a is b or (_alike if name in parts else _same)(a, b) for name, a, b in pairs)
 
     def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
         """The cliques of `blocks`, which all fit, in one block; their variables are shifted."""
@@ -443,6 +440,11 @@ class RaggedBlock(Block):
                 f"{self}: cliques of different sizes have no common table; take cliques of one size"
             )
         return super().dense(w)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """May the numbers of two blocks stand in one array, a row for each clique?"""
+    return type(a) is type(b) and np.shape(a)[1:] == np.shape(b)[1:]
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from gmlearn._utils.validation import check_array, check_flag
 from gmlearn.potentials.base import Block, Weights
 from gmlearn.potentials.inputs import (
+    all_finite,
     check_features,
     dense_product,
     from_arrays,
@@ -94,6 +95,9 @@ class FeatureTable(Block):
                 f"FeatureTable.features: expected {self.joint} rows of features for each clique, "
                 f"got shape {self.inputs.shape} for {len(self)} cliques"
             )
+
+    def all_finite(self) -> bool:
+        return all_finite(self.inputs)
 
     # ------------------------------------------------------------------ shapes
 

@@ -32,6 +32,11 @@ def check_features(name: str, features: Any, ndim: int | tuple[int, ...]) -> Any
     return found
 
 
+def all_finite(features: Any) -> bool:
+    """Are all numbers of dense or sparse features finite?"""
+    return bool(np.isfinite(features.data if is_sparse(features) else features).all())
+
+
 def stacked(parts: Sequence[Any]) -> Any:
     """Feature arrays of several blocks, one after the other."""
     if not is_sparse(parts[0]):

@@ -10,7 +10,7 @@ import numpy as np
 
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.base import Block, Weights
-from gmlearn.potentials.inputs import check_features, from_arrays, to_arrays
+from gmlearn.potentials.inputs import all_finite, check_features, from_arrays, to_arrays
 
 
 class Unary(Block):
@@ -56,6 +56,9 @@ class Unary(Block):
                 f"Unary.features: expected shape (V, {self.max_states}, F), got {self.inputs.shape}"
             )
         self.distinct = len(np.unique(self.members)) == len(self)
+
+    def all_finite(self) -> bool:
+        return all_finite(self.inputs)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         n_features = self.inputs.shape[-1]

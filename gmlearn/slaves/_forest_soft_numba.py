@@ -31,7 +31,17 @@ def sums(table, x, out):
     n = len(out)
     for b in range(n):
         out[b] = 0.0
-    for a in range(len(x)):
+    # four rows at a time: `out` is read and written a quarter as often
+    fours = len(x) - len(x) % 4
+    for a in range(0, fours, 4):
+        x0, x1, x2, x3 = x[a], x[a + 1], x[a + 2], x[a + 3]
+        row0 = table[a * n : a * n + n]
+        row1 = table[a * n + n : a * n + 2 * n]
+        row2 = table[a * n + 2 * n : a * n + 3 * n]
+        row3 = table[a * n + 3 * n : a * n + 4 * n]
+        for b in range(n):
+            out[b] += (x0 * row0[b] + x1 * row1[b]) + (x2 * row2[b] + x3 * row3[b])
+    for a in range(fours, len(x)):
         row, own = table[a * n : a * n + n], x[a]
         for b in range(n):
             out[b] += own * row[b]
