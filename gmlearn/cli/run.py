@@ -23,8 +23,9 @@ RUN_EPILOG = """examples:
 
 Writes result.json, table.md, PNG figures and report.html (self-contained) into DIR, all at the
 end, so that DIR never holds a mixture of two runs. Ctrl-C puts what was finished into
-DIR/interrupted. Some experiments need real data: without --data they
-say which folder layout they expect and where such data is published."""
+DIR/interrupted; of an experiment made of cells, finished ones stay in DIR/cells for --resume. Some
+experiments need real data: without --data they say which folder layout they expect and where such
+data is published."""
 DEMO_EPILOG = """example:
   gmlearn demo --out my-first-run
 
@@ -71,6 +72,10 @@ def add_commands(commands: Any, **options: Any) -> None:
             "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
         )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    run.add_argument(
+        "--resume", action="store_true", help="go on where a run into the same folder stopped"
+    )
+    demo.set_defaults(resume=False)
 
 
 def run_experiment(arguments: argparse.Namespace) -> int:
@@ -171,6 +176,8 @@ def carry_out(
         seed=arguments.seed,
         data=arguments.data,
         out=staging,
+        cells=out / "cells",
+        resume=arguments.resume,
         choices=choices or {},
     )
     interrupted = False
@@ -185,6 +192,8 @@ def carry_out(
         target = out / "interrupted" if interrupted else out
         run.write()
         files = _publish(staging, target)
+        if not interrupted:
+            shutil.rmtree(out / "cells", ignore_errors=True)
     finally:
         shutil.rmtree(staging)
         for folder in made:  # those that stayed empty

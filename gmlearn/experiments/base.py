@@ -71,6 +71,10 @@ class Run:
     seed: int = 0
     data: Path | None = None
     out: Path | None = None
+    #: where finished cells are kept while an experiment runs, None for nowhere; with `resume` those
+    #: of an earlier run are taken
+    cells: Path | None = None
+    resume: bool = False
     show_progress: bool | None = None
     choices: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
@@ -102,6 +106,21 @@ class Run:
     def progress(self, iterable: Any = None, **options: Any) -> Any:
         """A progress bar (see `gmlearn.progress`)."""
         return progress(iterable, show=self.show_progress, **options)
+
+    def cell(self, key: str, compute: Callable[[], Any]) -> Any:
+        """``compute()``, a part of the experiment that JSON can hold, such as the scores of one
+        split. An experiment made of cells goes on where it was interrupted: ``gmlearn run NAME
+        --resume``.
+        """
+        file = None if self.cells is None else self.cells / f"{key}.json"
+        if file is not None and self.resume and file.exists():
+            return json.loads(file.read_text())
+        found = compute()
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file, "w") as stream:
+                json.dump(found, stream)
+        return found
 
     def value(self, key: str, value: Any) -> None:
         """A number (or list, or mapping) for ``result.json``."""

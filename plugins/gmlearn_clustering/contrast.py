@@ -1,9 +1,5 @@
-"""How well every distance feature alone tells clusters apart, and weights made of that.
-
-Max-margin weights gather on the few features that together fit the training sets best. New sets
-taken under other conditions may be told apart better by features that were a little worse in
-training, so that a sum over many of them is safer: as in any average, their errors cancel out.
-Features are weighed by the square of their contrast here, which leaves next to nothing for noise.
+"""How well every distance feature alone tells clusters apart, and weights made of that: a rival
+of learning, which looks at one feature at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gmlearn_clustering.distances import SampleDistances
+from gmlearn_clustering.partitions import known_points
 
 
 def contrasts(samples: Sequence[SampleDistances], partitions: Sequence[np.ndarray]) -> np.ndarray:
@@ -31,20 +28,16 @@ def contrasts(samples: Sequence[SampleDistances], partitions: Sequence[np.ndarra
     return 1.0 - total / pairs if pairs else total  # clusters of single points tell nothing
 
 
-def with_contrast(weights: np.ndarray, contrast: np.ndarray, share: float) -> np.ndarray:
-    """Weights (F,) of which a share is given out anew, in proportion to squared contrasts (F,),
-    none to negative ones.
-
-    The sum of absolute weights stays what it was; it is 1 if all of them were 0, which then count
-    for nothing.
+def contrast_weights(
+    samples: Sequence[SampleDistances], partitions: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Squared contrasts (F,), none for negative ones, brought to sum 1; equal weights if no feature
+    tells anything. Clusters of -1 are not known.
     """
-    given = np.maximum(contrast, 0.0) ** 2
-    if share == 0.0 or given.sum() == 0.0:
-        return weights
-    level = float(np.abs(weights).sum())
-    if level == 0.0:
-        return given / given.sum()
-    return (1.0 - share) * weights + share * level * given / given.sum()
+    given = np.maximum(contrasts(*known_points(samples, partitions)), 0.0) ** 2
+    if given.sum() == 0.0:
+        given = np.ones(samples[0].n_features)
+    return given / given.sum()
 
 
 def _partners(cluster: np.ndarray) -> Iterator[np.ndarray]:

@@ -13,13 +13,13 @@ from gmlearn_clustering.synthetic import SyntheticSets, distractor_gaussians
 
 #: name of the row -> settings of the learner; k is given, so that no rule is calibrated
 _LEARNERS: dict[str, dict[str, Any]] = {
-    "max-margin": {"contrast_share": 0.0},
-    "latent SVM (CCCP)": {"contrast_share": 0.0, "method": "cccp"},
+    "max-margin": {},
+    "latent SVM (CCCP)": {"method": "cccp"},
     "triplet weights": {"weighting": "triplets"},
     "triplet weights, graph": {"weighting": "triplets", "graph": True},
     "pair weights": {"weighting": "pairs"},
     "alignment weights": {"weighting": "alignment"},
-    "contrast only": {"contrast_share": 1.0, "n_rounds": 1},
+    "contrast only": {"weighting": "contrast"},
     "standardised Euclid": {"weighting": "average"},
 }
 

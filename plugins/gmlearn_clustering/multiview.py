@@ -161,7 +161,7 @@ def evaluate(
     """The learner, and the scores of all methods on one split; the learnt distance is adapted
     where conditions change.
     """
-    learner = ExemplarClusteringLearner("precomputed", weighting="max-margin", graph=False)
+    learner: Any = ExemplarClusteringLearner("precomputed", weighting="max-margin", graph=False)
     learner.fit([features.train], [split.train_labels])
     n_features = len(features.names)
     scaled = learner.weights_ / learner.scale_
@@ -173,7 +173,7 @@ def evaluate(
     found = {}
     for method, w in candidates.items():
         rate = (
-            learner.rate_
+            learner.rule_.rate
             if method == "learnt"
             else calibrated_rate([np.tensordot(w, features.train, 1)], [split.train_labels])
         )

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gmlearn_clustering.contrast import contrast_weights
 from gmlearn_clustering.distances import SampleDistances
 from gmlearn_clustering.graph import nearest_neighbours
+from gmlearn_clustering.through_graph import through_graph_weights
 
 #: nearest points of the same cluster, and of others, that make the triplets of a point
 _N_SAME, _N_OTHERS = 3, 20
@@ -107,10 +109,20 @@ def average_weights(
     return np.full(n_features, 1.0 / n_features)
 
 
+def graph_weights(
+    samples: Sequence[SampleDistances], partitions: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Triplet weights, bettered through the graph distance (see `through_graph`), (F,)."""
+    start = triplet_weights(samples, partitions)
+    return through_graph_weights(samples, partitions, start)
+
+
 WEIGHTINGS: dict[str, Callable[..., np.ndarray]] = {
     "triplets": triplet_weights,
     "pairs": pair_weights,
     "alignment": alignment_weights,
+    "through-graph": graph_weights,
+    "contrast": contrast_weights,
     "average": average_weights,
 }
 

@@ -25,6 +25,22 @@ def report(run: gm.Run) -> None:
     run.note("quick" if run.quick else "full")
 
 
+COMPUTED: list[int] = []
+
+
+def cells_once(run):
+    """Four cells; the user stops the first time that the third is computed."""
+
+    def square(i):
+        COMPUTED.append(i)
+        if COMPUTED.count(2) == 1 and i == 2:
+            raise KeyboardInterrupt
+        return [i * i, None]
+
+    found = [run.cell(f"square-{i}", lambda i=i: square(i)) for i in range(4)]
+    run.value("squares", [value for value, _ in found])
+
+
 def interrupt_late(run: gm.Run) -> None:
     run.table("First part", ["a"], [[1]])
     raise KeyboardInterrupt
@@ -57,6 +73,7 @@ EXPERIMENTS = [
     gm.Experiment("test-late", "stops late", interrupt_late),
     gm.Experiment("test-within", "stops within a table", interrupt_within),
     gm.Experiment("test-early", "stops early", interrupt_early),
+    gm.Experiment("test-cells", "stops in its third cell, once", cells_once),
     gm.Experiment("test-fail", "fails", fail),
     gm.Experiment(
         "test-data",
@@ -200,6 +217,19 @@ def test_interrupt_within_a_table_keeps_the_rows_that_were_finished(tmp_path, ca
     assert main(["run", "test-within", "--out", "out", "--json"]) == 130
     tables = json.loads(capsys.readouterr().out)["tables"]
     assert tables == [{"title": "Squares", "header": ["a"], "rows": [[1], [2]]}]
+
+
+def test_resume_computes_only_the_cells_that_are_missing(tmp_path, capsys):
+    COMPUTED.clear()
+    assert main(["run", "test-cells", "--out", "out"]) == 130
+    assert names(tmp_path / "out") == ["cells/square-0.json", "cells/square-1.json"]
+    assert main(["run", "test-cells", "--out", "out", "--resume", "--json"]) == 0
+    assert COMPUTED == [0, 1, 2, 2, 3]
+    assert json.loads(capsys.readouterr().out)["values"]["squares"] == [0, 1, 4, 9]
+    assert not (tmp_path / "out/cells").exists()
+    COMPUTED[:] = [2]
+    assert main(["run", "test-cells", "--out", "out"]) == 0
+    assert COMPUTED == [2, 0, 1, 2, 3]
 
 
 def test_interrupt_with_nothing_finished_leaves_nothing(tmp_path, capsys):

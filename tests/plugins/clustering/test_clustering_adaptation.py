@@ -11,7 +11,7 @@ from gmlearn_clustering.adaptation import (
     left_out_predictions,
     ridge_hat,
 )
-from gmlearn_clustering.distances import PrecomputedBank, pair_means
+from gmlearn_clustering.distances import pair_means
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.multiview import Features, Split, evaluate
 from gmlearn_clustering.number import exemplars_of_number
@@ -72,35 +72,17 @@ def test_sets_that_show_nothing():
     assert (adapted_clustering(d, [np.ones((80, 2))], into_four) == into_four(d)).all()
 
 
-def test_learner_adapts_if_told_so():
+def test_a_learnt_distance_is_adapted():
     views, y, _ = four_clusters()
     bank = DistanceBank([(0, "l2"), LDAProjection(0)])
-    plain, adaptive = (
-        ExemplarClusteringLearner(bank, adapt=adapt, n_rounds=20).fit([views], [y])
-        for adapt in (False, True)
-    )
-    assert np.allclose(plain.weights_, adaptive.weights_)
+    learner = ExemplarClusteringLearner(bank, n_rounds=20).fit([views], [y])
     rng = np.random.default_rng(5)
     new, truth, _ = four_clusters(1)
     # other conditions: the view of training is blurred
     new = [new[0] + 3.5 * rng.normal(size=new[0].shape), new[1]]
-    for k in (None, 4):
-        wanted = adapted_clustering(
-            plain.distance(new), new, partial(plain.cluster_distances, n_clusters=k)
-        )
-        assert (adaptive.cluster(new, k) == wanted).all()
-    assert accuracy(truth, adaptive.cluster(new, 4)) >= accuracy(truth, plain.cluster(new, 4)) + 0.1
-    by_dimension = ExemplarClusteringLearner(adapt=True, n_rounds=20).fit([np.hstack(views)], [y])
-    assert by_dimension.score([np.hstack(four_clusters(1)[0])], [truth]) >= 0.95
-
-
-def test_adapt_refuses_what_it_cannot_do():
-    views, y, d = four_clusters()
-    with pytest.raises(ValueError, match="adapt: expected True or False, got 3"):
-        ExemplarClusteringLearner(adapt=3).fit([views[0]], [y])
-    for features in ("precomputed", PrecomputedBank()):
-        with pytest.raises(ValueError, match="adapt: precomputed distances hold no points"):
-            ExemplarClusteringLearner(features, adapt=True).fit([d[None]], [y])
+    cluster = partial(learner.cluster_distances, n_clusters=4)
+    adapted = adapted_clustering(learner.distance(new), new, cluster)
+    assert accuracy(truth, adapted) >= accuracy(truth, learner.cluster(new, 4)) + 0.1
 
 
 def test_experiment_adapts_only_the_learnt_distance_and_only_where_conditions_change():

@@ -69,7 +69,7 @@ def test_settings_are_checked():
 )
 def test_learner_takes_methods_optimisers_regularisers_and_sets(settings):
     sets = noisy_gaussians(0.5, 60, 12, 4, n_sets=2, separation=6.0)
-    learner = ExemplarClusteringLearner(contrast_share=0.0, **settings)
+    learner = ExemplarClusteringLearner(**settings)
     learner.fit(sets.train, sets.train_labels)
     assert (learner.weights_ >= 0).all()
     assert learner.weights_[sets.noisy].sum() < 0.2 * learner.weights_.sum()

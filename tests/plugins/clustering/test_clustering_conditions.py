@@ -10,7 +10,7 @@ from gmlearn_clustering import (
     MLCAProjection,
     range_folds,
 )
-from gmlearn_clustering.contrast import contrasts, with_contrast
+from gmlearn_clustering.contrast import contrast_weights, contrasts
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.metrics import squared_euclidean
@@ -94,7 +94,7 @@ def test_learner_takes_folds():
     by_range = [range_folds(X[0][:, 0])]
     samples = cross_fit(bank, [X], [y], folds=by_range)
     wanted = contrasts(samples, [y]).clip(0) ** 2
-    learner = ExemplarClusteringLearner(bank, contrast_share=1.0, n_rounds=5)
+    learner = ExemplarClusteringLearner(bank, weighting="contrast")
     assert np.allclose(
         learner.fit([X], [y], by_range).weights_ / learner.weights_.sum(), wanted / wanted.sum()
     )
@@ -146,25 +146,20 @@ def test_contrast_is_one_minus_the_mean_within_clusters():
 
 
 def test_weights_by_contrast():
-    w, c = np.array([3.0, 1.0, 0.0, 0.0]), np.array([0.2, 0.4, 0.4, -0.5])
-    assert np.allclose(with_contrast(w, c, 0.5), 0.5 * w + 2.0 * np.array([1, 4, 4, 0]) / 9)
-    assert with_contrast(w, c, 0.0) is w and with_contrast(w, -np.abs(c), 0.5) is w
-    assert np.allclose(with_contrast(0 * w, c, 0.5), np.array([1, 4, 4, 0]) / 9)
-
-
-def test_learner_gives_a_share_of_the_weight_by_contrast():
     X, y = points()
     sample = np.hstack([*X, X[0][:, :1] + 0.5 * np.random.default_rng(2).normal(size=(60, 1))])
-    weights = {
-        share: ExemplarClusteringLearner(contrast_share=share).fit([sample], [y]).weights_
-        for share in (0.0, 0.5, 1.0)
-    }
-    assert np.allclose(weights[0.5], 0.5 * (weights[0.0] + weights[1.0]))
-    noise = slice(5, 8)
-    assert weights[0.5][noise].sum() <= 0.02 * weights[0.5].sum() and (weights[1.0][:5] > 0).all()
-    for bad in (-0.1, 1.5, "half"):
-        with pytest.raises(ValueError, match="contrast_share"):
-            ExemplarClusteringLearner(contrast_share=bad).fit([sample], [y])
+    prepared = DimensionBank().fit([sample]).prepare(sample)
+    squared = contrasts([prepared], [y]).clip(0) ** 2
+    w = contrast_weights([prepared], [y])
+    np.testing.assert_allclose(w, squared / squared.sum())
+    assert w[5:8].sum() <= 0.02 and (w[:5] > 0).all()
+    half = np.where(np.arange(len(y)) % 2, y, -1)
+    known = prepared.take(np.flatnonzero(half >= 0))
+    np.testing.assert_allclose(
+        contrast_weights([prepared], [half]), contrast_weights([known], [half[half >= 0]])
+    )
+    # clusters of single points tell nothing
+    assert np.ptp(contrast_weights([prepared], [np.arange(60)])) == 0.0
 
 
 def test_no_texture_descriptor_is_made_of_rounding():

@@ -57,7 +57,7 @@ def test_learnt_distance_finds_clusters_among_noise():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"stochastic": True},
+        {"optimizer": "stochastic"},
         {"n_inner": 3},
         {"penalty": "learn"},
         {"regularizer": "l2"},

@@ -24,7 +24,10 @@ from gmlearn_clustering.distances import EuclideanSample, MatrixSample
 from gmlearn_clustering.fee import penalty_of
 from gmlearn_clustering.graph import nearest_neighbours, set_distance
 from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.rules import TrainingRule
 from gmlearn_clustering.scores import accuracy
+from gmlearn_clustering.through_graph import _candidates as candidates
+from gmlearn_clustering.through_graph import spreading_loss, through_graph_weights
 from gmlearn_clustering.unsupervised import draw_split
 
 
@@ -115,6 +118,31 @@ def test_triplets_shrink_towards_the_average():
     assert triplet_weights([sample], [np.arange(len(labels))]).tolist() == [0.5, 0.5]
 
 
+def test_gradient_through_the_graph():
+    """Soft ranks, degrees, inverse and shares, against differences; unknown clusters too."""
+    views, labels = two_views(4, 0, n=10)
+    sample = MatrixSample(np.stack([squared_euclidean(v, v) for v in views]))
+    cluster = np.where(np.arange(len(labels)) % 5, labels, -1)
+    w = np.array([0.3, 0.7])
+    one = candidates(sample, cluster, w)
+    gradient = spreading_loss(one, w)[1]
+    for i, step in enumerate(1e-6 * np.eye(2)):
+        slope = (spreading_loss(one, w + step)[0] - spreading_loss(one, w - step)[0]) / 2e-6
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+def test_weights_through_the_graph_lower_its_loss_and_stay_near_the_start():
+    views, labels = two_views(5, 1, n=10)
+    sample = MatrixSample(np.stack([squared_euclidean(v, v) for v in views]))
+    start = np.array([0.5, 0.5])
+    near = through_graph_weights([sample], [labels], start, shrinkage=1e6)
+    np.testing.assert_allclose(near, start, atol=1e-3)
+    free = through_graph_weights([sample], [labels], start, shrinkage=1e-3)
+    assert free[0] > 0.6 and free.sum() == pytest.approx(1.0)
+    one = candidates(sample, labels, free)
+    assert spreading_loss(one, free)[0] < spreading_loss(one, start)[0]
+
+
 def test_samples_take_points_and_know_their_means():
     Z = np.random.default_rng(2).normal(size=(10, 3))
     dense = np.stack([(Z[:, None, i] - Z[None, :, i]) ** 2 for i in range(3)])
@@ -136,7 +164,7 @@ def test_default_learner_of_a_bank_clusters_unseen_classes():
     plain = accuracy(truth, average.fit([X], [y]).cluster(new, 5))
     assert accuracy(truth, learner.cluster(new, 5)) > max(0.85, plain)
     point = learner.choose(learner.distance(new))
-    assert point.penalty == penalty_of(learner.fee_, len(truth))
+    assert point.penalty == penalty_of(learner.rule_.fee, len(truth))
 
 
 def test_the_papers_learner_is_named_by_its_parts():
@@ -144,13 +172,12 @@ def test_the_papers_learner_is_named_by_its_parts():
     learner = ExemplarClusteringLearner(
         DistanceBank("unsupervised"),
         weighting="max-margin",
-        contrast_share=0.0,
         graph=False,
         penalty_rule="training",
         n_rounds=5,
     ).fit([X], [y])
     assert len(learner.history_["objective"]) > 0
-    assert not hasattr(learner, "fee_") and not hasattr(learner, "rate_")
+    assert learner.rule_ == TrainingRule(1.0)
     with pytest.raises(ValueError, match="weighting"):
         ExemplarClusteringLearner(weighting="best").fit([X], [y])
     with pytest.raises(ValueError, match="graph"):
