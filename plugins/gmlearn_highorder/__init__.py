@@ -10,6 +10,7 @@ potential        energy of a clique of k variables with L labels time of its sla
 ``exactly_one``  one member takes a label                        O(k L)
 ``exactly_k``    a given number of members take a label          O(k (L + log k))
 ``at_most_k``    at most that number of members take a label     O(k (L + log k))
+``value_sum``    any function of a sum of the labels' values      O(k T L), totals below T
 ``implication``  if one variable takes i, another must take j    O(L)
 ``label_cost``   a label used anywhere in a clique costs once    O(k 2^L), L <= 12
 ===============  ==============================================  =======================
@@ -21,6 +22,7 @@ from gmlearn_highorder.label_cost import LabelCost, LabelCostSlave
 from gmlearn_highorder.pattern import Pattern, PatternSlave
 from gmlearn_highorder.pn_potts import PnPotts, PnPottsSlave
 from gmlearn_highorder.robust_pn import RobustPn, RobustPnSlave
+from gmlearn_highorder.value_sum import ValueSum, ValueSumSlave
 
 __all__ = [
     "AtMost",
@@ -38,4 +40,6 @@ __all__ = [
     "PnPottsSlave",
     "RobustPn",
     "RobustPnSlave",
+    "ValueSum",
+    "ValueSumSlave",
 ]

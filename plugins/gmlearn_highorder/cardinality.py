@@ -66,7 +66,7 @@ class Cardinality(gm.RaggedBlock):
             )
             self.n_counts = int(n_counts)
         if weight is None:
-            self.values, self.start = self._pooled(kind, costs)
+            self.values, self.start = pooled_functions(f"{kind}.costs", costs, self.sizes)
             self.top = _last_finite(self.values, self.start, self.sizes)
         else:
             self.values, self.start, self.top = (
@@ -74,28 +74,6 @@ class Cardinality(gm.RaggedBlock):
                 np.zeros(len(self), np.int64),
                 self.sizes.copy(),
             )
-
-    def _pooled(self, kind: str, costs: Any) -> tuple[np.ndarray, np.ndarray]:
-        """All functions in one array, and where that of each clique begins."""
-        m, sizes = len(self), self.sizes
-        if isinstance(costs, Sequence) and len(costs) and np.ndim(costs[0]) == 1:
-            rows = gm.RaggedArrays.of(costs)
-            if len(rows) != m or (rows.sizes <= sizes).any():
-                raise ValueError(
-                    f"{kind}.costs: expected {m} arrays with one entry for each count 0..size, "
-                    f"got {len(rows)} with lengths {rows.sizes.tolist()[:8]}"
-                )
-            pool = gm.check_array(f"{kind}.costs", rows.values, ndim=1, allow_inf=True)
-            return pool, np.cumsum(rows.sizes) - rows.sizes
-        array = gm.check_array(f"{kind}.costs", costs, ndim=(1, 2), allow_inf=True)
-        if array.shape[-1] < self.n_counts or (array.ndim == 2 and len(array) != m):
-            raise ValueError(
-                f"{kind}.costs: expected ({self.n_counts},) or ({m}, {self.n_counts}), one entry "
-                f"for each count, "
-                f"got shape {array.shape}"
-            )
-        start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
-        return array.ravel(), start
 
     def state(self) -> dict[str, Any]:
         own: dict[str, Any] = {"cliques": self.cliques, "label": self.label}
@@ -211,6 +189,34 @@ class ExactlyOne(Exactly):
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "label": self.label}
+
+
+def pooled_functions(
+    name: str, costs: Any, most: np.ndarray, argument: str = "count"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The functions of all cliques in one array, and where that of each clique begins (M,).
+
+    most : int (M,), the functions are those of 0..most.   argument : what they are functions of.
+    """
+    m = len(most)
+    if isinstance(costs, Sequence) and len(costs) and np.ndim(costs[0]) == 1:
+        rows = gm.RaggedArrays.of(costs)
+        if len(rows) != m or (rows.sizes <= most).any():
+            raise ValueError(
+                f"{name}: expected {m} arrays with one entry for each {argument} that "
+                f"can be reached, got {len(rows)} with lengths {rows.sizes.tolist()[:8]}"
+            )
+        pool = gm.check_array(name, rows.values, ndim=1, allow_inf=True)
+        return pool, np.cumsum(rows.sizes) - rows.sizes
+    array = gm.check_array(name, costs, ndim=(1, 2), allow_inf=True)
+    needed = int(most.max(initial=0)) + 1
+    if array.shape[-1] < needed or (array.ndim == 2 and len(array) != m):
+        raise ValueError(
+            f"{name}: expected ({needed},) or ({m}, {needed}), one entry for each {argument} that can "
+            f"be reached, got shape {array.shape}"
+        )
+    start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
+    return array.ravel(), start
 
 
 class CardinalitySlave(gm.SlaveSolver):

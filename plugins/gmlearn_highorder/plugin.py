@@ -21,6 +21,7 @@ def gmlearn_potentials():
         h.AtMost,
         h.Implication,
         h.LabelCost,
+        h.ValueSum,
     ]
 
 
@@ -35,4 +36,5 @@ def gmlearn_slave_solvers():
         h.CardinalitySlave(),
         h.ImplicationSlave(),
         h.LabelCostSlave(),
+        h.ValueSumSlave(),
     ]

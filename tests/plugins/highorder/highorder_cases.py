@@ -136,6 +136,18 @@ def label_cost(rng, states, coarse):
     }
 
 
+def value_sum(rng, states, coarse):
+    cliques = some_cliques(rng, len(states), 4)
+    members = sum(map(len, cliques))
+    values = rng.integers(0, 3, (members, states.max()))
+    block = h.ValueSum(cliques, values, weight="f")
+    if rng.random() < 0.5:
+        return block, {"f": numbers(rng, block.n_totals, coarse)}
+    costs = [numbers(rng, total + 1, coarse) for total in block.most]
+    costs[0][rng.integers(len(costs[0]))] = np.inf
+    return h.ValueSum(cliques, values, costs), {}
+
+
 #: kind -> (builder, slave solver)
 KINDS = {
     "pn_potts": (pn_potts, h.PnPottsSlave()),
@@ -147,6 +159,7 @@ KINDS = {
     "at_most_k": (at_most_k, h.CardinalitySlave()),
     "implication": (implication, h.ImplicationSlave()),
     "label_cost": (label_cost, h.LabelCostSlave()),
+    "value_sum": (value_sum, h.ValueSumSlave()),
 }
 
 

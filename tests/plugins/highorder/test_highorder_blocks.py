@@ -45,6 +45,7 @@ def test_auto_chooses_the_special_solver(kind):
         "cardinality": {"costs": np.arange(7.0)},
         "pattern": {"patterns": [[0] * 6, [1] * 6], "psi": -1.0},
         "label_cost": {"costs": 1.0},
+        "value_sum": {"values": [0, 1, 2], "costs": np.arange(13.0)},
     }.get(kind, {})
     where = {"pattern": {"variables": cliques}, "implication": {"pairs": cliques[:, :2]}}.get(
         kind, {"cliques": cliques}
@@ -116,6 +117,9 @@ def large_block(kind, rng, sizes, states=4):
         "exactly_k": lambda: h.Exactly(cliques, sizes // 10),
         "at_most_k": lambda: h.AtMost(cliques, sizes // 10),
         "label_cost": lambda: h.LabelCost(cliques, rng.random(states) * 30),
+        "value_sum": lambda: h.ValueSum(
+            cliques, [0, 1, 3, 0], [numbers(rng, 3 * s + 1, False) * 5 for s in sizes]
+        ),
     }
     return blocks[kind]().bind(np.full(int(sizes.sum()), states))
 
