@@ -123,9 +123,13 @@ from gmlearn.layers import (
 from gmlearn.io import (
     FileFormat as FileFormat,
     FormatError as FormatError,
+    ModelBuilder as ModelBuilder,
+    Tokens as Tokens,
+    compressed as compressed,
     read as read,
     read_evidence as read_evidence,
     read_sample as read_sample,
+    read_text as read_text,
     read_weights as read_weights,
     write as write,
     write_sample as write_sample,

@@ -97,7 +97,7 @@ def gmlearn_marginal_methods() -> list[gm.MarginalMethod]:
 def gmlearn_formats() -> list[gm.FileFormat]:
     from gmlearn import io
 
-    return [io.Uai(), io.Wcsp(), io.Cfn(), io.Npz()]
+    return [io.Uai(), io.Npz()]
 
 
 @hookimpl

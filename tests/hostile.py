@@ -85,6 +85,7 @@ CALLS = {
     "read": dict(path="nowhere.uai", evidence=None),
     "read_sample": dict(path="nowhere.npz"),
     "read_weights": dict(path="nowhere.npz"),
+    "read_text": dict(path="nowhere.uai"),
     "read_evidence": dict(path="nowhere.evid", n_states=np.array([2, 2])),
     "write": dict(crf=crf(), path="nowhere/m.npz", weights=None),
     "write_sample": dict(sample=samples()[0], path="nowhere/m.npz"),
@@ -166,6 +167,6 @@ EXCEPTIONS = {
     "takes no argument": "NoLoss NoRegularizer NonNegative plugins show_versions",
     "a record that is checked where it is used, by train": "Sample",
     "a tool for plugin authors, whose arguments are their own text": (
-        "atomic_write check_choice hookimpl lazy_exports progress register"
+        "atomic_write check_choice hookimpl lazy_exports progress register ModelBuilder Tokens compressed"
     ),
 }

@@ -5,22 +5,24 @@ Everything read is checked as if it were hostile.
 
 from gmlearn.io.api import read, write
 from gmlearn.io.base import FileFormat, FormatError
-from gmlearn.io.cfn import Cfn
+from gmlearn.io.build import ModelBuilder
 from gmlearn.io.npz import Npz, read_weights
 from gmlearn.io.samples import read_sample, write_sample
+from gmlearn.io.text import Tokens, compressed, read_text
 from gmlearn.io.uai import Uai, read_evidence
-from gmlearn.io.wcsp import Wcsp
 
 __all__ = [
-    "Cfn",
     "FileFormat",
     "FormatError",
+    "ModelBuilder",
     "Npz",
+    "Tokens",
     "Uai",
-    "Wcsp",
+    "compressed",
     "read",
     "read_evidence",
     "read_sample",
+    "read_text",
     "read_weights",
     "write",
     "write_sample",

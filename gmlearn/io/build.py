@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from gmlearn.io.text import SAFE_BYTES
 from gmlearn.model import CRF
 from gmlearn.potentials import Table
 
-#: what a short file may declare without listing it (labels of all variables, entries filled by a
-#: default cost), and how many more for each further character of a longer one
-MAX_DECLARED, DECLARED_PER_CHARACTER = 2**22, 32
+#: how many more labels or entries than `ModelBuilder.MAX_DECLARED` each further character of a
+#: long file may declare
+DECLARED_PER_CHARACTER = 32
 #: variables of one factor; numpy arrays have at most 64 dimensions, one of which counts the cliques
 MAX_ARITY = 63
 
@@ -31,11 +32,12 @@ class ModelBuilder:
     n_characters : the length of the file.
     """
 
+    #: what a short file may declare without listing it: labels of all variables, entries filled by
+    #: a default cost
+    MAX_DECLARED: ClassVar[int] = 2**22
+
     def __init__(self, n_states: np.ndarray, fail: Fail, n_characters: int = 0):
-        total = float(n_states.sum(dtype=float))
-        self._room = MAX_DECLARED + DECLARED_PER_CHARACTER * max(0, n_characters - SAFE_BYTES)
-        if total > self._room:
-            fail(f"at most {self._room} states over all variables", f"{total:.4g}")
+        self._room = self._check_room(float(n_states.sum(dtype=float)), fail, n_characters)
         self.crf = CRF(n_states)
         self._fail = fail
         self._default_entries = 0
@@ -43,6 +45,20 @@ class ModelBuilder:
         self._tables: dict[int, list[np.ndarray]] = {}
         self._used: dict[int, list[int]] = {}  # which table each scope has
         self._index: dict[int, int] = {}  # id of a table (kept alive above) -> its place
+
+    @classmethod
+    def uniform(cls, n_vars: int, n_labels: int, fail: Fail, n_characters: int = 0) -> ModelBuilder:
+        """For variables with the same number of labels, checked before memory is asked for."""
+        cls._check_room(float(n_vars) * n_labels, fail, n_characters)
+        return cls(np.full(n_vars, n_labels, np.int64), fail, n_characters)
+
+    @classmethod
+    def _check_room(cls, total: float, fail: Fail, n_characters: int) -> int:
+        """How many labels and default entries a file of this length may declare."""
+        room = cls.MAX_DECLARED + DECLARED_PER_CHARACTER * max(0, n_characters - SAFE_BYTES)
+        if total > room:
+            fail(f"at most {room} states over all variables", f"{total:.4g}")
+        return room
 
     def shape(self, scope: np.ndarray) -> tuple[int, ...]:
         """The shape of a table over `scope`; no variable may come twice."""

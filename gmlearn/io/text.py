@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import re
 import zlib
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import islice
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
@@ -18,9 +20,13 @@ from gmlearn.io.base import FormatError, Path
 
 #: a text larger than this, after decompression, is refused
 MAX_TEXT_BYTES = 2**30
-#: a small .gz may grow to `SAFE_BYTES`, a larger one by this factor of what it has more (tables of
-#: zeros reach about 100); parsed, a text takes up to 25 times its length
+#: a small compressed file may grow to `SAFE_BYTES`, a larger one by this factor of what it has more
+#: (tables of zeros reach about 100); parsed, a text takes up to 25 times its length
 MAX_RATIO, SAFE_BYTES = 100, 4_900_000
+#: what decompressing an .xz file may take, whatever size of dictionary it declares
+XZ_MEMORY = 2**26
+#: bytes of a compressed file that are read at a time
+PIECE = 2**16
 #: text is cut into tokens piece by piece, so that they never exist all at once
 CHUNK_BYTES = 2**20
 
@@ -29,24 +35,75 @@ _TOKEN = re.compile(rb"\S+")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,40}")
 
 
+def compressed(*extensions: str) -> tuple[str, ...]:
+    """Each extension, plain and with the endings that `read_text` decompresses.
+
+    >>> compressed(".uai")
+    ('.uai', '.uai.gz', '.uai.xz')
+    """
+    return tuple(plain + ending for plain in extensions for ending in ("", *_ARCHIVES))
+
+
 def read_text(path: Path) -> bytes:
-    """The bytes of a file, decompressed if its name ends in ``.gz``; bombs and truncated
-    archives are refused.
+    """The bytes of a file, decompressed if its name ends in ``.gz`` or ``.xz``; bombs and
+    truncated archives are refused.
     """
     size = os.path.getsize(check_path("path", path))
-    compressed = os.fspath(path).lower().endswith(".gz")
+    archive = _ARCHIVES.get(_ending(path))
     limit = MAX_TEXT_BYTES
-    if compressed:
+    if archive is not None:
         limit = min(limit, room_for(size, SAFE_BYTES, MAX_RATIO))
-    try:
-        with gzip.open(path) if compressed else open(path, "rb") as stream:
-            text = stream.read(limit + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(path, "a complete gzip archive", f"a damaged one ({error})") from None
+    with open(path, "rb") as stream:
+        try:
+            text = (archive(stream) if archive else stream).read(limit + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+            raise FormatError(
+                path, f"a complete {_ending(path)} archive", f"a damaged one ({error})"
+            ) from None
     if len(text) > limit:
         advice = " after decompression (a file that is not compressed may be larger)"
-        raise FormatError(path, f"at most {limit} bytes{advice if compressed else ''}", "more")
+        raise FormatError(path, f"at most {limit} bytes{advice if archive else ''}", "more")
     return text
+
+
+def compress(path: Path, text: bytes) -> bytes:
+    """What a file of this name holds: `text`, compressed if the name says so."""
+    ending = _ending(path)
+    if ending == ".gz":
+        return gzip.compress(text, mtime=0)
+    return lzma.compress(text) if ending == ".xz" else text
+
+
+def _ending(path: Path) -> str:
+    return os.path.splitext(os.fspath(path))[1].lower()
+
+
+class _Xz:
+    """An .xz file read in pieces, so that neither its contents nor the dictionary that it declares
+    take more memory than allowed.
+    """
+
+    def __init__(self, stream: IO[bytes]):
+        self.stream = stream
+
+    def read(self, size: int) -> bytes:
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+        parts: list[bytes] = []
+        left = size
+        while left > 0 and not decoder.eof:
+            piece = self.stream.read(PIECE) if decoder.needs_input else b""
+            if not piece and decoder.needs_input:
+                raise EOFError("it ends early")
+            parts.append(decoder.decompress(piece, left))
+            left -= len(parts[-1])
+        return b"".join(parts)
+
+
+#: endings of compressed files, and what reads them from an open file
+_ARCHIVES: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda stream: gzip.GzipFile(fileobj=stream),
+    ".xz": _Xz,
+}
 
 
 class Tokens:

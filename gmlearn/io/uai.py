@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
 import re
@@ -14,7 +13,7 @@ from gmlearn._utils.files import atomic_write
 from gmlearn._utils.validation import check_array
 from gmlearn.io.base import FileFormat, Path
 from gmlearn.io.build import ModelBuilder
-from gmlearn.io.text import Tokens, read_text
+from gmlearn.io.text import Tokens, compress, compressed, read_text
 from gmlearn.model import CRF
 from gmlearn.potentials import Block, RaggedBlock
 
@@ -32,7 +31,7 @@ class Uai(FileFormat):
     """
 
     name = "uai"
-    extensions = (".uai", ".uai.gz")
+    extensions = compressed(".uai")
 
     def read(self, path: Path) -> CRF:
         tokens = Tokens(path, read_text(path))
@@ -82,9 +81,7 @@ class Uai(FileFormat):
             ]
         text = ("\n".join(lines) + "\n").encode()
         with atomic_write(path) as stream:
-            stream.write(
-                gzip.compress(text, mtime=0) if os.fspath(path).lower().endswith(".gz") else text
-            )
+            stream.write(compress(path, text))
 
 
 def _scopes(tokens: Tokens, builder: ModelBuilder) -> list[np.ndarray]:

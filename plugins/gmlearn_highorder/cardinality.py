@@ -212,8 +212,8 @@ def pooled_functions(
     needed = int(most.max(initial=0)) + 1
     if array.shape[-1] < needed or (array.ndim == 2 and len(array) != m):
         raise ValueError(
-            f"{name}: expected ({needed},) or ({m}, {needed}), one entry for each {argument} that can "
-            f"be reached, got shape {array.shape}"
+            f"{name}: expected ({needed},) or ({m}, {needed}), one entry for each {argument} "
+            f"that can be reached, got shape {array.shape}"
         )
     start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
     return array.ravel(), start

@@ -17,7 +17,7 @@ from gmlearn.registry import registry
 @pytest.fixture(scope="session", autouse=True)
 def registered_formats():
     known = {entry.name for entry in registry.entries("format")}
-    for file_format in (io.Uai(), io.Wcsp(), io.Cfn(), io.Npz()):
+    for file_format in (io.Uai(), io.Npz()):
         if file_format.name not in known:
             registry.add(file_format)
 

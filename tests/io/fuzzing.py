@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import lzma
 import pathlib
 import random
 import re
@@ -35,6 +36,21 @@ CFN = (
     b"100.0]},\n"
     b'"g": {"scope": ["x", "y"], "costs": "f"}, "h": {"scope": [0], "costs": ["1.5", 2]}}}\n'
 )
+GLOBALS = (
+    b"toy 4 3 5 100\n3 2 3 3\n4 0 1 2 3 -1 salldiff var 3\n3 0 2 3 -1 wsum lin 2 <= 3\n"
+    b"4 0 1 2 3 -1 samong var 3 1 2 2 0 2\n2 1 2 -1 >= 1 2\n3 1 2 3 -1 knapsack 2 1 2 -1\n"
+)
+BIF = (
+    b"network n { }\nvariable A { type discrete [ 2 ] { a, b }; }\n"
+    b"variable B { type discrete [ 3 ] { r, g, b }; }\nprobability ( A ) { table 0.2, 0.8; }\n"
+    b"probability ( B | A ) {\n(a) 0.1, 0.2, 0.7;\ndefault 0.5, 0.5, 0;\n}\n"
+)
+XMLBIF = (
+    b"<BIF><NETWORK><VARIABLE><NAME>A</NAME><OUTCOME>a</OUTCOME><OUTCOME>b</OUTCOME></VARIABLE>\n"
+    b"<DEFINITION><FOR>A</FOR><TABLE>0.2 0.8</TABLE></DEFINITION></NETWORK></BIF>"
+)
+WCNF = b"c text\np wcnf 4 4 100\n4 1 -2 0\n2 -1 2 -3 0\n5 -3 2 1 -4 0\n100 4 3 1 2 0\n"
+QPBO = b"3 4\n1 1 -2.0\n1 2 1.5\n2 3 -1\n3 3 5\n"
 EVIDENCE = b"2 0 1 2 0\n"
 STUMBLING_BLOCKS = [
     b"99999999999",
@@ -117,6 +133,12 @@ def seeds(folder: pathlib.Path) -> dict[str, bytes]:
         "m.uai": UAI,
         "m.wcsp": WCSP,
         "m.cfn": CFN,
+        "globals.wcsp": GLOBALS,
+        "m.bif": BIF,
+        "m.xmlbif": XMLBIF,
+        "m.wcnf": WCNF,
+        "m.qpbo": QPBO,
+        "m.uai.xz": lzma.compress(UAI),
         "m.uai.gz": gzip.compress(UAI, mtime=0),
         "m.wcsp.gz": gzip.compress(WCSP, mtime=0),
         "m.cfn.gz": gzip.compress(CFN, mtime=0),

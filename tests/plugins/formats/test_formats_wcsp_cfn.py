@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import gmlearn as gm
-from gmlearn import io
 
 WCSP = """toy 3 3 5 100
 2 3 2
@@ -67,7 +66,7 @@ def toy_energy(x, y, z):
     ("name", "text"), [("toy.wcsp", WCSP), ("toy.cfn", CFN), ("loose.cfn", LOOSE)]
 )
 def test_meaning(put, name, text):
-    crf = io.read(put(name, text))
+    crf = gm.read(put(name, text))
     assert crf.n_states.tolist() == [2, 3, 2]
     for x in itertools.product(range(2), range(3), range(2)):
         assert crf.energy(x) == toy_energy(*x)
@@ -75,7 +74,7 @@ def test_meaning(put, name, text):
 
 def test_shared_tables_are_stored_once(put):
     for path in (put("toy.wcsp", WCSP), put("toy.cfn", CFN)):
-        pairs = next(block for block in io.read(path).blocks if block.arity == 2)
+        pairs = next(block for block in gm.read(path).blocks if block.arity == 2)
         assert len(pairs) == 2
         assert pairs.values.size == 6
 
@@ -85,7 +84,7 @@ def test_shared_tables_are_stored_once(put):
     [
         ("5 100\n", "9999999 100\n", 2, "room for"),
         ("2 3 2\n", "2 0 2\n", 2, "not 0, got '0'"),
-        ("1 1 5 1\n", "1 1 -1 salldiff var 1\n", 3, "'salldiff'"),
+        ("1 1 5 1\n", "1 1 -1 sregular var 1\n", 3, "'sregular'"),
         ("1 1 5 1\n", "4 1 5 1\n", 3, r"the arity of cost function 0 in -3\.\.3, got '4'"),
         ("1 1 5 1\n", "1 3 5 1\n", 3, "'3'"),
         ("1 1 5 1\n", "1 1 5 99999999\n", 4, "room for at most"),
@@ -106,13 +105,13 @@ def test_shared_tables_are_stored_once(put):
 )
 def test_wcsp_errors(put, old, new, line, match):
     assert WCSP.count(old) == 1
-    with pytest.raises(io.FormatError, match=match) as caught:
-        io.read(put("bad.wcsp", WCSP.replace(old, new)))
+    with pytest.raises(gm.FormatError, match=match) as caught:
+        gm.read(put("bad.wcsp", WCSP.replace(old, new)))
     assert caught.value.line == line
 
 
 def test_wcsp_large_costs(put):
-    crf = io.read(
+    crf = gm.read(
         put("big.wcsp", "big 1 2 1 9223372036854775807\n2\n1 0 0 1\n1 9223372036854775807\n")
     )
     assert crf.unary.tolist() == [0, np.inf]
@@ -120,11 +119,11 @@ def test_wcsp_large_costs(put):
 
 def test_default_tables_are_bounded(put):
     huge = "huge 6 100 1 10\n" + "100 " * 6 + "\n6 0 1 2 3 4 5 0 0\n"
-    with pytest.raises(io.FormatError, match="table entries with a default cost, got 1e\\+12"):
-        io.read(put("huge.wcsp", huge))
+    with pytest.raises(gm.FormatError, match="table entries with a default cost, got 1e\\+12"):
+        gm.read(put("huge.wcsp", huge))
     many = "{problem {p <10} variables [%s] functions [[scope [%s] defaultcost 0 costs []]]}"
-    with pytest.raises(io.FormatError, match="scopes of at most 63 variables, got 70"):
-        io.read(put("many.cfn", many % ("2 " * 70, " ".join(map(str, range(70))))))
+    with pytest.raises(gm.FormatError, match="scopes of at most 63 variables, got 70"):
+        gm.read(put("many.cfn", many % ("2 " * 70, " ".join(map(str, range(70))))))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,11 @@ def test_default_tables_are_bounded(put):
         ('"fxy"}', '"gone"}', "line 6: expected costs, or another function.*'gone'"),
         ('"fxy"}', '"shared"}', "line 6: expected costs, or another function.*'shared'"),
         ('"fxy"}', '"fy"}', "line 6: expected costs, or another function.*'fy'"),
-        ('["z", "y"], "costs"', '["z", "y"], "type"', "line 6: expected a table.*the type 'fxy'"),
+        (
+            '["z", "y"], "costs"',
+            '["z", "y"], "type"',
+            "line 6: expected a table.*the keyword 'fxy'",
+        ),
         ('"constant"', '"fy"', "different names of functions"),
         ('["3"]', '["3", 4]', "line 8: expected the end of the 1 costs"),
         ('["3"]', "[]", "line 8: expected 1 costs"),
@@ -167,8 +170,8 @@ def test_default_tables_are_bounded(put):
 )
 def test_cfn_errors(put, old, new, match):
     assert CFN.count(old) == 1
-    with pytest.raises(io.FormatError, match=match):
-        io.read(put("bad.cfn", CFN.replace(old, new)))
+    with pytest.raises(gm.FormatError, match=match):
+        gm.read(put("bad.cfn", CFN.replace(old, new)))
 
 
 def test_cfn_maximisation_and_bounds(put):
@@ -176,9 +179,9 @@ def test_cfn_maximisation_and_bounds(put):
         '{"problem": {"name": "p", "mustbe": "%s"}, "variables": {"x": 3}, '
         '"functions": {"f": {"scope": ["x"], "costs": [-5, 0, 5]}}}'
     )
-    assert io.read(put("a.cfn", text % "<5")).unary.tolist() == [-5, 0, np.inf]
-    assert io.read(put("b.cfn", text % ">-5")).unary.tolist() == [np.inf, 0, -5]
-    assert io.read(put("c.cfn", text % "<-3.0")).unary.tolist() == [-5, np.inf, np.inf]
+    assert gm.read(put("a.cfn", text % "<5")).unary.tolist() == [-5, 0, np.inf]
+    assert gm.read(put("b.cfn", text % ">-5")).unary.tolist() == [np.inf, 0, -5]
+    assert gm.read(put("c.cfn", text % "<-3.0")).unary.tolist() == [-5, np.inf, np.inf]
 
 
 def test_cfn_bounds_concern_totals(put):
@@ -187,11 +190,11 @@ def test_cfn_bounds_concern_totals(put):
         '{"problem": {"name": "p", "mustbe": "<%s"}, "variables": {"x": 2, "y": 2}, "functions": '
         '{"f": {"scope": ["x"], "costs": [5, 7]}, "g": {"scope": ["y"], "costs": [-3, 1]}}}'
     )
-    crf = io.read(put("a.cfn", text % "5"))
+    crf = gm.read(put("a.cfn", text % "5"))
     assert crf.unary.tolist() == [5, 7, -3, np.inf]
     assert crf.energy([0, 0]) == 2
-    assert io.read(put("b.cfn", text % "3")).unary.tolist() == [5, np.inf, -3, np.inf]
-    assert np.isinf(io.read(put("c.cfn", text % "2")).unary).all()
+    assert gm.read(put("b.cfn", text % "3")).unary.tolist() == [5, np.inf, -3, np.inf]
+    assert np.isinf(gm.read(put("c.cfn", text % "2")).unary).all()
 
 
 def test_cfn_bounds_agree_with_toulbar2(put):
@@ -215,9 +218,12 @@ def test_cfn_bounds_agree_with_toulbar2(put):
         }
         path = put(f"t{k}.cfn", json.dumps(network))
         theirs = pytoulbar2.CFN()
-        theirs.Read(str(path))
-        answer = theirs.Solve()
-        ours = gm.solve(io.read(path))
+        try:
+            theirs.Read(str(path))
+            answer = theirs.Solve()
+        except pytoulbar2.tb2.Contradiction:  # found while reading
+            answer = None
+        ours = gm.solve(gm.read(path))
         if answer is None:
             assert ours.energy >= bound
         else:
@@ -232,22 +238,22 @@ def test_cfn_names_that_look_like_numbers(put):
         '"2"]}, '
         '"functions": {"f": {"scope": ["0"], "defaultcost": 1, "costs": ["1", 2]}%s}}'
     )
-    assert io.read(put("a.cfn", text % "")).unary.tolist() == [1, 2, 0, 0]
-    with pytest.raises(io.FormatError, match="labels of variable 1"):
-        io.read(put("b.cfn", text % ', "g": {"scope": [1], "defaultcost": 1, "costs": ["1", 2]}'))
-    with pytest.raises(io.FormatError, match="variables in the scope"):
-        io.read(put("c.cfn", text % ', "g": {"scope": ["7"], "costs": [1, 2]}'))
+    assert gm.read(put("a.cfn", text % "")).unary.tolist() == [1, 2, 0, 0]
+    with pytest.raises(gm.FormatError, match="labels of variable 1"):
+        gm.read(put("b.cfn", text % ', "g": {"scope": [1], "defaultcost": 1, "costs": ["1", 2]}'))
+    with pytest.raises(gm.FormatError, match="variables in the scope"):
+        gm.read(put("c.cfn", text % ', "g": {"scope": ["7"], "costs": [1, 2]}'))
 
 
 def test_cfn_default_cost_alone_and_quoted_blanks(put):
     text = (
         "{problem {p <9} variables {x 2 y 2} functions {f {scope [x y] defaultcost 3 costs [%s]}}}"
     )
-    assert io.read(put("a.cfn", text % "")).energy([1, 1]) == 3
+    assert gm.read(put("a.cfn", text % "")).energy([1, 1]) == 3
     with pytest.raises(
-        io.FormatError, match="line 1: expected costs of function 'f': numbers, got '5 6'"
+        gm.FormatError, match="line 1: expected costs of function 'f': numbers, got '5 6'"
     ):
-        io.read(put("b.cfn", text % '0 0 "5 6"'))
+        gm.read(put("b.cfn", text % '0 0 "5 6"'))
 
 
 def test_long_chains_of_references_are_quick(put):
@@ -257,4 +263,4 @@ def test_long_chains_of_references_are_quick(put):
         f'{{"problem": {{"name": "p", "mustbe": "<9"}}, "variables": {{"x": 2}}, "functions": {{{links}, '
         f'"f{n}": {{"scope": ["x"], "costs": [0, 0.5]}}}}}}'
     )
-    assert io.read(put("chain.cfn", text)).unary.tolist() == [0, 0.5 * (n + 1)]
+    assert gm.read(put("chain.cfn", text)).unary.tolist() == [0, 0.5 * (n + 1)]

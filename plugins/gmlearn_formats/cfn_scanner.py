@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
-from gmlearn.io.base import FormatError, Path
+import gmlearn as gm
 
 #: a bracket, or a word (quoted or not) and the colon that makes it a key; commas and stray colons
 #: are blanks
@@ -16,6 +17,8 @@ _TOKEN = re.compile(rb'[\s,:]*(?:([\[\]{}])|(?:"([^"\[\]{}\n]*)"|([^\s,:\[\]{}"]
 _BRACKET = re.compile(rb"[\[\]{}]")
 _WORD = re.compile(rb'"([^"]*)"|([^\s,:"]+)')
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+#: depth of lists in parameters
+MAX_DEPTH = 3
 _CLOSING = {b"[": b"]", b"{": b"}"}
 
 
@@ -36,7 +39,7 @@ class Scanner:
     single objects).
     """
 
-    def __init__(self, file: Path, text: bytes):
+    def __init__(self, file: str | os.PathLike, text: bytes):
         self.file, self.text = file, text
         self.position = self.last = 0
         self._open: list[bytes] = []
@@ -99,8 +102,22 @@ class Scanner:
         self.position = end
         self.close(f"the end of {what}")
         if self.text.count(b'"', start, end) % 2:
-            raise FormatError(self.file, f"paired quotes in {what}", "an odd number of them", line)
+            raise gm.FormatError(
+                self.file, f"paired quotes in {what}", "an odd number of them", line
+            )
         return self.text[start:end], line
+
+    def nested(self, what: str, depth: int = 0) -> list:
+        """A list of words and of lists, to `MAX_DEPTH`."""
+        if depth > MAX_DEPTH:
+            self.fail(f"at most {MAX_DEPTH} brackets within brackets in {what}")
+        self.open(what)
+        items: list = []
+        while not self.at_bracket(b"]}"):
+            inner = self.at_bracket(b"[{")
+            items.append(self.nested(what, depth + 1) if inner else self.word(what).text)
+        self.close(f"the end of {what}")
+        return items
 
     def end(self) -> None:
         if self.text[self.position :].strip():
@@ -116,7 +133,7 @@ class Scanner:
         if got is None:
             rest = self.text[self.position : self.position + 200].lstrip(b" \t\r\n,:")[:30]
             got = repr(rest.decode("utf-8", "backslashreplace")) if rest else "the end of the file"
-        raise FormatError(self.file, expected, got, self.line(min(self.last, len(self.text))))
+        raise gm.FormatError(self.file, expected, got, self.line(min(self.last, len(self.text))))
 
 
 def words_of(text: bytes) -> list[str]:

@@ -5,21 +5,21 @@ also takes.
 from __future__ import annotations
 
 import math
+import os
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
-from gmlearn.io._cfn_scanner import INTEGER, Scanner, to_number, words_of
-from gmlearn.io.base import FileFormat, FormatError, Path
-from gmlearn.io.build import MAX_DECLARED, ModelBuilder
-from gmlearn.io.text import Tokens, read_text
-from gmlearn.model import CRF
+import gmlearn as gm
+from gmlearn_formats.cfn_scanner import INTEGER, Scanner, to_number, words_of
+from gmlearn_formats.global_functions import GlobalTerms
 
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 _TO_BLANKS = bytes.maketrans(b',:"', b"   ")
 
 
-class Cfn(FileFormat):
+class Cfn(gm.FileFormat):
     """Cost function networks: a sum of decimal costs over named variables, tables with the last
     variable fastest.
 
@@ -27,7 +27,7 @@ class Cfn(FileFormat):
     together with the least entries of all other functions. ``">x"`` maximises, so that energies
     are minus the costs, and asks for a total above x. Tables are dense lists, tuple lists with
     ``defaultcost``, or the name of another function whose table they share. Functions with a
-    ``type`` (global, arithmetic) are refused by name.
+    ``type`` are read if WCSP files may have them too, and else refused by name.
 
     Brackets of both kinds serve for objects and lists; commas, colons and quotes may be left out; a
     line that starts with ``#`` is a comment. Names that look like numbers may be declared; where
@@ -35,23 +35,25 @@ class Cfn(FileFormat):
     """
 
     name = "cfn"
-    extensions = (".cfn", ".cfn.gz")
+    extensions = gm.compressed(".cfn")
 
-    def read(self, path: Path) -> CRF:
-        scanner = Scanner(path, _COMMENT.sub(lambda m: b" " * len(m.group()), read_text(path)))
+    def read(self, path: str | os.PathLike) -> gm.CRF:
+        scanner = Scanner(path, _COMMENT.sub(lambda m: b" " * len(m.group()), gm.read_text(path)))
         scanner.open("the network")
         scanner.tag("problem")
         sign, bound = _read_problem(scanner)
         scanner.tag("variables")
         states, variables, labels = _read_variables(scanner)
-        builder = ModelBuilder(states, scanner.fail, len(scanner.text))
+        builder = gm.ModelBuilder(states, scanner.fail, len(scanner.text))
         scanner.tag("functions")
         functions = _Functions(scanner, builder, variables, labels, sign, bound)
         functions.read_all()
         scanner.close("the end of the network")
         scanner.end()
         functions.add_all()
-        return builder.finish()
+        crf = builder.finish()
+        functions.terms.finish(crf)
+        return crf
 
 
 def _read_problem(scanner: Scanner) -> tuple[float, float]:
@@ -61,7 +63,7 @@ def _read_problem(scanner: Scanner) -> tuple[float, float]:
     bounds = [w for w in words if w[:1] in ("<", ">")]
     number = to_number(bounds[0][1:]) if len(bounds) == 1 else None
     if number is None:
-        raise FormatError(
+        raise gm.FormatError(
             scanner.file, 'one "mustbe" such as "<10.5"', repr(" ".join(words)[:60]), line
         )
     sign = 1.0 if bounds[0][0] == "<" else -1.0
@@ -94,8 +96,8 @@ def _read_variables(scanner: Scanner) -> tuple[np.ndarray, dict[str, int], list[
             # -n is an interval of n values
             states.append(abs(int(domain.text)) if domain.is_integer else 0)
             labels.append({})
-        if len(states) > MAX_DECLARED:
-            scanner.fail(f"at most {MAX_DECLARED} variables", "more")
+        if len(states) > gm.ModelBuilder.MAX_DECLARED:
+            scanner.fail(f"at most {gm.ModelBuilder.MAX_DECLARED} variables", "more")
         if states[-1] < 1:
             scanner.fail(
                 "a domain: a list of values, or how many there are",
@@ -136,7 +138,7 @@ class _Functions:
     def __init__(
         self,
         scanner: Scanner,
-        builder: ModelBuilder,
+        builder: gm.ModelBuilder,
         variables: dict[str, int],
         labels: list[dict[str, int]],
         sign: float,
@@ -153,6 +155,9 @@ class _Functions:
         self.tables: list[np.ndarray | str] = []  # costs, or the name of the function that has them
         self.lines: list[int] = []
         self.named: dict[str, int] = {}
+        self.terms = GlobalTerms(builder, scanner.fail, bound)
+        # keyword, scope, parameters, line of each global function
+        self.globals: list[tuple[str, np.ndarray, bytes, int]] = []
 
     def read_all(self) -> None:
         scanner = self.scanner
@@ -186,11 +191,8 @@ class _Functions:
                 if not scanner.at_bracket(b"[{"):
                     tag = scanner.word(f"costs of {what}").text
             if tag == "type":
-                scanner.fail(
-                    f"a table as {what}",
-                    f"the type {scanner.word('a type').text[:40]!r}; global and arithmetic "
-                    f"cost functions are not read",
-                )
+                self._read_global(scope, what)
+                return
             if tag not in ("costs", "defaultcost"):
                 scanner.fail(f'"costs" of {what}', repr(tag[:40]))
         shape = self.builder.shape(scope)
@@ -207,12 +209,25 @@ class _Functions:
         self.scopes.append(scope)
         scanner.close(f"the end of {what}")
 
+    def _read_global(self, scope: np.ndarray, what: str) -> None:
+        """A keyword and its parameters, kept as WCSP files have them."""
+        scanner = self.scanner
+        keyword = scanner.word(f"the type of {what}").text
+        if self.sign < 0:
+            scanner.fail(f"a table as {what} where costs are maximised", f"type {keyword[:40]!r}")
+        self.terms.check(keyword, len(scope))
+        scanner.tag("params")
+        names = self.labels[scope[0]] if len(scope) else {}
+        words = list(parameter_words(scanner.nested(f"the parameters of {what}"), keyword, names))
+        self.globals.append((keyword, scope, " ".join(words).encode(), self.lines.pop()))
+        scanner.close(f"the end of {what}")
+
     def _scope(self, text: bytes, line: int, what: str) -> np.ndarray:
         words = words_of(text)
         n_vars = self.builder.crf.n_vars
         scope = [resolve(word, self.variables, n_vars) for word in words]
         if -1 in scope:
-            raise FormatError(
+            raise gm.FormatError(
                 self.scanner.file,
                 f"variables in the scope of {what}, by name or as numbers in 0..{n_vars - 1}",
                 repr(words[scope.index(-1)][:40]),
@@ -221,7 +236,7 @@ class _Functions:
         return np.array(scope, np.int64)
 
     def _dense(self, text: bytes, line: int, shape: tuple[int, ...], what: str) -> np.ndarray:
-        tokens = Tokens(self.scanner.file, text.translate(_TO_BLANKS), line)
+        tokens = gm.Tokens(self.scanner.file, text.translate(_TO_BLANKS), line)
         size = np.prod(shape, dtype=float)
         if size > tokens.left():  # also keeps a product of any length out of int()
             tokens.fail(
@@ -244,7 +259,7 @@ class _Functions:
     ) -> np.ndarray:
         words, width = words_of(text), len(shape) + 1
         if len(words) % width:
-            raise FormatError(
+            raise gm.FormatError(
                 self.scanner.file,
                 f"{width - 1} labels and a cost in each tuple of {what}",
                 f"{len(words)} words in all",
@@ -258,7 +273,7 @@ class _Functions:
             names = self.labels[variable]
             found = [resolve(word, names, n) for word in words[column::width]]
             if -1 in found:
-                raise FormatError(
+                raise gm.FormatError(
                     self.scanner.file,
                     f"labels of variable {variable} in {what}, by name or in 0..{n - 1}",
                     repr(words[column::width][found.index(-1)][:40]),
@@ -268,18 +283,20 @@ class _Functions:
         numbers = [to_number(word) for word in words[width - 1 :: width]]
         if None in numbers:
             bad = words[width - 1 :: width][numbers.index(None)]
-            raise FormatError(self.scanner.file, f"costs of {what}: numbers", repr(bad[:40]), line)
+            raise gm.FormatError(
+                self.scanner.file, f"costs of {what}: numbers", repr(bad[:40]), line
+            )
         costs = np.array(numbers, float)
         table[where] = costs
         if (table[where] != costs).any():
-            raise FormatError(
+            raise gm.FormatError(
                 self.scanner.file, f"one cost for each tuple of {what}", "two for one of them", line
             )
         return table
 
     def add_all(self) -> None:
         """Follow the references, forbid what no total below the bound can have, and hand
-        everything to the builder.
+        everything to the builder, global functions to their terms.
         """
         for function, scope in enumerate(self.scopes):
             target, seen = function, {function}
@@ -289,7 +306,7 @@ class _Functions:
                     self.scopes[target]
                 ) == self.builder.shape(scope)
                 if not same or target in seen:
-                    raise FormatError(
+                    raise gm.FormatError(
                         self.scanner.file,
                         f"costs, or another function over {self.builder.shape(scope)} states "
                         f"that has them",
@@ -306,3 +323,37 @@ class _Functions:
             table[table + math.fsum([*least, -low]) >= self.bound] = np.inf
         for scope, table in zip(self.scopes, tables):
             self.builder.add(scope, table)
+        self.terms.bound = self.bound - math.fsum(least)
+        for keyword, scope, text, line in self.globals:
+            tokens = gm.Tokens(self.scanner.file, text, line)
+            self.terms.read(tokens, keyword, scope)
+            tokens.end(f"the end of the parameters of {keyword}")
+
+
+#: names of parameters, which may be left out
+_TAGS = (
+    *("metric", "cost", "min", "max", "values", "bounds"),
+    *("comparator", "to", "rhs", "capacity", "weights"),
+)
+
+
+def parameter_words(items: list, keyword: str, names: dict[str, int]) -> Iterator[str]:
+    """The parameters of a global function in the order of WCSP files: lists with their lengths in
+    front, unless the scope gives these; labels as numbers.
+    """
+    for item in items:
+        if isinstance(item, str):
+            if item not in _TAGS:
+                yield item
+            continue
+        nested = any(isinstance(inner, list) for inner in item)
+        if keyword != "knapsack" and not (keyword == "clique" and nested):
+            yield str(len(item))
+        for inner in item:
+            if isinstance(inner, list):
+                if keyword == "clique":
+                    yield str(len(inner))
+                first = str(names.get(inner[0], inner[0])) if inner else ""
+                yield from [first, *inner[1:]]
+            else:
+                yield str(names.get(inner, inner))
