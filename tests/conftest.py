@@ -26,3 +26,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 LINUX = hasattr(os, "sched_getaffinity")
+ROOT = pathlib.Path(__file__).parents[1]
+#: what is in the checkout before the first test
+FOUND = {path.name for path in ROOT.iterdir()}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tests write to temporary folders: whatever else lies in the checkout afterwards is an error,
+    except caches.
+    """
+    left = {path.name for path in ROOT.iterdir() if path.name[0] not in "._"} - FOUND
+    if left and "PYTEST_XDIST_WORKER" not in os.environ:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        raise pytest.UsageError(f"tests left files in {ROOT}: {', '.join(sorted(left))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 
 import gmlearn as gm
 
@@ -125,3 +126,7 @@ def impossible_model():
     crf = gm.CRF(3, 2)
     crf.add(gm.Table([[0, 1], [1, 2], [0, 2]], [[np.inf, 0.0], [0.0, np.inf]]))
     return crf
+
+def seeds(n, daily):
+    """`n` seeds, of which the first `daily` are tried in every run and the others in slow ones."""
+    return [*range(daily), *(pytest.param(k, marks=pytest.mark.slow) for k in range(daily, n))]

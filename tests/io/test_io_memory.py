@@ -55,7 +55,13 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+#: takes as long as all others together
+LONGEST = "most.uai.gz"
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted(FILES.keys() - {LONGEST}), pytest.param(LONGEST, marks=pytest.mark.slow)]
+)
 def test_memory_of_small_files(name, tmp_path):
     if not os.path.exists("/proc/self/status"):
         pytest.skip("the peak of a process is read from /proc")

@@ -137,8 +137,14 @@ def drawn(n):
     return lambda test: settings(hypothesis.given(seed=st.integers(0, 999))(test))
 
 
-@drawn(20)
+@drawn(7)
 def test_bcfw_agrees_with_the_certified_optimum(seed):
+    check_agreement("bcfw", seed)
+
+
+@pytest.mark.slow
+@drawn(20)
+def test_bcfw_agrees_with_the_certified_optimum_of_more(seed):
     check_agreement("bcfw", seed)
 
 

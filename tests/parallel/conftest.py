@@ -36,12 +36,17 @@ def cluster():
         yield client
 
 
-@pytest.fixture(params=["serial", "threads", "processes", "dask"])
-def executor(request):
-    """Two workers (one for serial) of each kind."""
+def made(request):
+    """Two workers (one for serial) of the kind that the request asks for."""
     scheduler = request.getfixturevalue("cluster") if request.param == "dask" else None
-    with make_executor(request.param, 1 if request.param == "serial" else 2, scheduler) as made:
-        yield made
+    with make_executor(request.param, 1 if request.param == "serial" else 2, scheduler) as executor:
+        yield executor
+
+
+KINDS = ["serial", "threads", "processes", "dask"]
+executor = pytest.fixture(made, params=KINDS, name="executor")
+#: one executor of each kind for all tests of a file, which use it one after the other
+shared_executor = pytest.fixture(made, params=KINDS, name="shared_executor", scope="module")
 
 
 @pytest.fixture(params=["processes", "dask"])

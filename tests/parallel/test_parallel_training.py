@@ -30,36 +30,36 @@ def largest_difference(a, b):
 
 
 @pytest.mark.parametrize("options", BATCH, ids=lambda o: o["optimizer"])
-def test_the_same_weights_with_every_executor(executor, options):
+def test_the_same_weights_with_every_executor(shared_executor, options):
     samples, how = (
         ring_samples(0, n=5),
         dict(regularizer=gm.L2(0.1), max_iter=7, tol=-1.0, **options),
     )
-    serial, other = gm.train(samples, **how), gm.train(samples, executor=executor, **how)
+    serial, other = gm.train(samples, **how), gm.train(samples, executor=shared_executor, **how)
     assert largest_difference(serial, other) <= 1e-9
     np.testing.assert_allclose(other.history.objective, serial.history.objective, atol=1e-9)
 
 
-def test_latent_training_with_every_executor(executor):
+def test_latent_training_with_every_executor(shared_executor):
     samples = ring_samples(0, n=5, hidden=True)
     how = dict(optimizer="subgradient", max_iter=7, completion_every=2, tol=-1.0)
-    serial, other = gm.train(samples, **how), gm.train(samples, executor=executor, **how)
+    serial, other = gm.train(samples, **how), gm.train(samples, executor=shared_executor, **how)
     assert largest_difference(serial, other) <= 1e-9
     for a, b in zip(serial.completions, other.completions):
         np.testing.assert_array_equal(a, b)
 
 
-def test_bcfw_takes_another_path_to_the_same_optimum(executor):
+def test_bcfw_takes_another_path_to_the_same_optimum(shared_executor):
     samples = ring_samples(0, n=5)
     how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), max_iter=80, tol=1e-6)
     best = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.1), tol=1e-8).objective
-    assert gm.train(samples, executor=executor, **how).objective == pytest.approx(best, rel=1e-3)
-    assert gm.train(samples, executor=executor, batch=0, **how).objective == pytest.approx(
+    assert gm.train(samples, executor=shared_executor, **how).objective == pytest.approx(best, rel=1e-3)
+    assert gm.train(samples, executor=shared_executor, batch=0, **how).objective == pytest.approx(
         best, rel=1e-3
     )
 
 
-def test_a_checkpoint_moves_between_executors(executor, tmp_path):
+def test_a_checkpoint_moves_between_executors(shared_executor, tmp_path):
     samples, how = (
         ring_samples(0, n=4),
         dict(optimizer="bcfw", batch=0, regularizer=gm.L2(0.1), tol=-1.0),
@@ -67,7 +67,7 @@ def test_a_checkpoint_moves_between_executors(executor, tmp_path):
     whole = gm.train(samples, max_iter=9, **how)
     gm.train(
         samples,
-        executor=executor,
+        executor=shared_executor,
         max_iter=4,
         checkpoint=tmp_path / "c.npz",
         checkpoint_every=1,
@@ -77,11 +77,11 @@ def test_a_checkpoint_moves_between_executors(executor, tmp_path):
     assert largest_difference(whole, resumed) <= 1e-9
 
 
-def test_predictions_with_every_executor(executor):
+def test_predictions_with_every_executor(shared_executor):
     samples = chain_samples(0)
     model = gm.train(samples, max_iter=5)
     alone = [model.predict(s.crf) for s in samples]
-    together = model.predict_many([s.crf for s in samples], executor=executor)
+    together = model.predict_many([s.crf for s in samples], executor=shared_executor)
     for a, b in zip(alone, together):
         np.testing.assert_array_equal(a.labels, b.labels)
         assert a.energy == b.energy and a.bound == b.bound
@@ -106,8 +106,23 @@ def worker_pid(_):
     return os.getpid()
 
 
-@pytest.mark.parametrize("optimizer, passes", [("subgradient", 150), ("bcfw", 60)])
-@pytest.mark.parametrize("checkpoint", [pytest.param(False, marks=pytest.mark.slow), True])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "remote, optimizer, passes, checkpoint",
+    [
+        ("processes", "bcfw", 60, True),
+        ("dask", "subgradient", 150, True),
+        pytest.param("processes", "subgradient", 150, True, marks=SLOW),
+        pytest.param("dask", "bcfw", 60, True, marks=SLOW),
+        pytest.param("processes", "bcfw", 60, False, marks=SLOW),
+        pytest.param("dask", "bcfw", 60, False, marks=SLOW),
+        pytest.param("processes", "subgradient", 150, False, marks=SLOW),
+        pytest.param("dask", "subgradient", 150, False, marks=SLOW),
+    ],
+    indirect=["remote"],
+)
 def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tmp_path):
     """Its samples are built again, from the last checkpoint or from nothing, and training ends
     at the same objective.
@@ -128,6 +143,7 @@ def test_a_worker_killed_in_the_middle(remote, optimizer, passes, checkpoint, tm
     assert disturbed.objective <= undisturbed.objective * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("remote", ["processes", pytest.param("dask", marks=SLOW)], indirect=True)
 def test_a_worker_killed_while_training_with_hidden_labels(remote):
     samples = ring_samples(0, n=6, hidden=True)
     model = gm.train(
@@ -177,14 +193,14 @@ def test_lazy_samples_give_the_same_weights(optimizer, more, tmp_path):
     assert largest_difference(gm.train(samples, **how), gm.train(lazy, **how)) <= 1e-12
 
 
-def test_lazy_samples_are_loaded_by_the_workers(executor, tmp_path):
+def test_lazy_samples_are_loaded_by_the_workers(shared_executor, tmp_path):
     samples = ring_samples(0, n=4)
     for k, sample in enumerate(samples):
         gm.write_sample(sample, tmp_path / f"{k}.npz")
     lazy = gm.LazySamples([str(tmp_path / f"{k}.npz") for k in range(4)], load=gm.read_sample)
     how = dict(optimizer="subgradient", regularizer=gm.L2(0.1), max_iter=5, tol=-1.0)
     assert (
-        largest_difference(gm.train(samples, **how), gm.train(lazy, executor=executor, **how))
+        largest_difference(gm.train(samples, **how), gm.train(lazy, executor=shared_executor, **how))
         <= 1e-9
     )
 
@@ -231,6 +247,6 @@ def test_memory_does_not_grow_with_the_number_of_lazy_samples():
         )
         return int(run.stdout)
 
-    few, many = peak(2), peak(20)  # a sample and its multipliers take about 7 MB
+    few, many = peak(2), peak(10)  # a sample and its multipliers take about 7 MB
     assert many <= few + 30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0

@@ -6,6 +6,7 @@ import gmlearn_highorder as h
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from core_cases import seeds
 from highorder_cases import ensure_registered
 from scipy.optimize import linprog
 
@@ -99,7 +100,7 @@ def label_cost_model(rng):
     return crf
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, daily=2))
 @pytest.mark.parametrize(
     "model", [pn_model, pattern_model, robust_model, count_model, label_cost_model]
 )
