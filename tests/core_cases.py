@@ -127,6 +127,7 @@ def impossible_model():
     crf.add(gm.Table([[0, 1], [1, 2], [0, 2]], [[np.inf, 0.0], [0.0, np.inf]]))
     return crf
 
+
 def seeds(n, daily):
     """`n` seeds, of which the first `daily` are tried in every run and the others in slow ones."""
     return [*range(daily), *(pytest.param(k, marks=pytest.mark.slow) for k in range(daily, n))]

@@ -53,7 +53,9 @@ def test_bcfw_takes_another_path_to_the_same_optimum(shared_executor):
     samples = ring_samples(0, n=5)
     how = dict(optimizer="bcfw", regularizer=gm.L2(0.1), max_iter=80, tol=1e-6)
     best = gm.train(samples, optimizer="cutting-plane", regularizer=gm.L2(0.1), tol=1e-8).objective
-    assert gm.train(samples, executor=shared_executor, **how).objective == pytest.approx(best, rel=1e-3)
+    assert gm.train(samples, executor=shared_executor, **how).objective == pytest.approx(
+        best, rel=1e-3
+    )
     assert gm.train(samples, executor=shared_executor, batch=0, **how).objective == pytest.approx(
         best, rel=1e-3
     )
@@ -200,7 +202,9 @@ def test_lazy_samples_are_loaded_by_the_workers(shared_executor, tmp_path):
     lazy = gm.LazySamples([str(tmp_path / f"{k}.npz") for k in range(4)], load=gm.read_sample)
     how = dict(optimizer="subgradient", regularizer=gm.L2(0.1), max_iter=5, tol=-1.0)
     assert (
-        largest_difference(gm.train(samples, **how), gm.train(lazy, executor=shared_executor, **how))
+        largest_difference(
+            gm.train(samples, **how), gm.train(lazy, executor=shared_executor, **how)
+        )
         <= 1e-9
     )
 
