@@ -78,6 +78,8 @@ class SequentialMessages:
         self.slaves, self.offsets, self.rng = slaves, crf.offsets, np.random.default_rng(seed)
         self.costs, self.theta = slaves.unary(w).copy(), np.zeros(len(slaves.coords))
         self.taken, self.latest = 0.0, -1
+        #: about how many table entries a sweep reads
+        self.work = 2.0 * sum(g.cost("min_marginals") for g, _ in groups)
         rows = np.cumsum([0] + [g.n for g, _ in groups])
         var = [g.block.members for g, _ in groups]
         clique = [

@@ -191,6 +191,10 @@ class ForestGroup(SlaveGroup):
         self.owner = np.repeat(np.repeat(np.arange(self.n), np.diff(self.tree_ptr)), states)
         self._tables: EdgeTables | None = None
 
+    def cost(self, power: str = "minimise") -> float:
+        # messages of a shared form (Potts, truncated) are linear in the labels
+        return float(sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in self.blocks))
+
     @property
     def _structure(self) -> tuple[np.ndarray, ...]:
         return self.ptr, self.tree_ptr, self.parent, self.pedge, self.child_first

@@ -175,6 +175,13 @@ class JunctionTreeGroup(SlaveGroup):
             structure[m] = known[key]
         return writer.program(), structure
 
+    def cost(self, power: str = "minimise") -> float:
+        program, structure = self.plan
+        joined = np.add.reduceat(
+            (program.rest * program.states).astype(float), program.step_ptr[:-1]
+        )
+        return float(joined[structure].sum())
+
     def _order(self, m: int, states: np.ndarray, scopes: list[list[int]]) -> Order:
         """An order of elimination of slave m, if there is one within the limits."""
         order = elimination_order(scopes, states)

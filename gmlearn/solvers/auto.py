@@ -1,21 +1,33 @@
 """``solver="auto"``: the method that suits the structure, with the choice and its reason in the
 result.
+
+Some models are solved at once, see `AT_ONCE`. All others pass through the stages of `STAGES`, in
+this order, until the gap is as small as asked for. A stage gets a share of the time that is left.
+Without a time limit it is work that is shared out, counted in table entries read, so that every
+machine and every load give the same answer (see `Problem.spent`).
+
+The purpose without a limit: a proved optimum where that costs at most `NARROW_RATIO` times the work
+of a dual ascent that ends within `WIDE` of the optimum, else the gap that is left. Where the ascent
+leaves a wider gap the other stages get about a minute, less if better labellings no longer come.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
-from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.registry import registry
 from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import (
     GLIMPSE,
-    QUICK,
     Effort,
     ascend,
     finish,
@@ -29,13 +41,55 @@ from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tighten import tighten
 
-#: the exact finish under a time limit, and without one (some ten seconds at most)
-PATIENT = Effort(2.0**24, 2.0**30, 3.0e5, max_branches=3e9)
-COUNTED = Effort(2.0**24, 2.0**30, QUICK.max_entries, QUICK.max_nodes, max_branches=1e9)
-#: the relative gap beyond which larger slaves are tried before pruning and search
+#: the relative gap from which on it counts as wide
 WIDE = 1e-4
-#: neighbourhoods that are searched without a time limit, and tabu moves times labels to choose from
-TRIES, MOVES = 100, 1e8
+#: without a limit: the work after the ascent in units of the ascent's, and its least seconds, where
+#: the ascent ends with a narrow gap; the most seconds, which are the rule where the gap is wide
+NARROW_RATIO, LEAST_SECONDS, MOST_SECONDS = 10.0, 1.0, 60.0
+#: the exact finish
+PATIENT = Effort(np.inf, 2.0**24, 2.0**30, max_entries=3e4)
+#: variables, and entries of all tables, up to which tables are written out
+MAX_VARIABLES, MAX_ENTRIES = 2000, 5e6
+#: tabu moves
+MOVES = 1_000_000
+
+
+@dataclass
+class Run:
+    """One problem on its way through the stages.
+
+    dual : where the ascent ended, None if it was not needed or if there is none.
+    """
+
+    problem: Problem
+    dual: Dual | None = None
+
+    @cached_property
+    def tables(self) -> bool:
+        """Can all cliques be written out as tables?"""
+        return table_entries(self.problem.crf) <= MAX_ENTRIES
+
+    @cached_property
+    def graph(self) -> FactorGraph:
+        return FactorGraph.of(self.problem.crf, self.problem.w)
+
+    @cached_property
+    def in_reach(self) -> bool:
+        """May elimination of the whole model succeed? Then it needs the time more than others."""
+        if not self.tables or self.problem.crf.n_vars > MAX_VARIABLES:
+            return False
+        sizes = PATIENT.max_table, PATIENT.max_total
+        return elimination_order(self.graph, self.graph.n_states, *sizes) is not None
+
+    @property
+    def wide(self) -> bool:
+        return self.problem.relative_gap > WIDE
+
+    @property
+    def allowed(self) -> np.ndarray:
+        """bool (n_coords,): the labels that pruning leaves."""
+        pruned = None if self.dual is None else prune(self.problem, self.dual)
+        return np.isfinite(self.graph.unary) if pruned is None else pruned
 
 
 class Auto(MapSolver):
@@ -47,99 +101,165 @@ class Auto(MapSolver):
     windows of growing width where a wide gap stays, tabu and large-neighbourhood search, pruning by
     reduced costs and an exact finish on what is left where that is small.
 
-    Without a time limit the work after the ascent is bounded by counts (moves, neighbourhoods,
-    table entries, nodes), never by a clock, so that every machine gives the same answer: a proved
-    optimum where some ten seconds of work give one, else the gap that is left. With ``gap=1e-4``
-    it ends as soon as that is reached, which on large models takes a small part of the time.
+    Without a time limit the work is bounded by counts, never by a clock, so that every machine
+    gives the same answer. With ``gap=1e-4`` it ends as soon as that is reached, which on large
+    models takes a small part of the time.
     """
 
     name = "auto"
 
     def run(self, problem: Problem) -> None:
-        crf = problem.crf
-        if is_forest(crf):
-            self._delegate(problem, registry.get("solver", "tree"), "the model is a forest")
+        state = Run(problem)
+        if any(solved(state) for solved in AT_ONCE):
             return
-        for solver in registry.objects("solver"):
-            if solver.claims(crf, problem.w):
-                self._delegate(problem, solver, "it claims this model")
+        for stage in STAGES:
+            if stage.suits(state):
+                with problem.budget(stage.share(state)):
+                    stage.run(state)
+            if problem.stop():
                 return
-        if self._eliminate(problem) or fix_binary(problem, self.run):
-            return
-        tables = self._has_tables(crf)
-        # where elimination of the whole model is in reach, it needs the time more than the dual
-        # does
-        limited = problem.options.time_limit is not None
-        in_reach = (
-            limited
-            and tables
-            and crf.n_vars <= 2000
-            and elimination_order(FactorGraph.of(crf, problem.w), crf.n_states, *PATIENT[:2])
-            is not None
-        )
-        try:
-            dual = ascend(problem, share=0.1 if in_reach else 0.4)
-            problem.notes.append("dual ascent, the model has cycles")
-        except NoSolverError as error:
-            dual = None
-            problem.notes.append(f"local search, no bound: {error}")
-        if tables and dual is not None and not problem.stop():
-            # pruning closes no wide gap: a glimpse of branch and bound, then larger slaves
-            if problem.relative_gap > WIDE:
-                allowed = prune(problem, dual)
-                if allowed is not None:
-                    try_finish(problem, allowed, GLIMPSE)
-            if problem.relative_gap > WIDE and not problem.closed:
-                with problem.budget(0.4):
-                    tighten(problem)
-            if not problem.closed:
-                finish_near_the_bound(problem, dual)
-            if not problem.closed:
-                self._search(problem, dual, in_reach, limited)
-        elif not problem.closed:
-            search_by_energies(problem, np.inf if limited else TRIES / 3)
+            if stage.run is _ascend and not problem.limited:
+                problem.deadline = problem.spent + allowance(state)
 
-    def _search(self, problem: Problem, dual: Dual, in_reach: bool, limited: bool) -> None:
-        """Look for better labellings, prune with them, solve what is left exactly if it is
-        small; under a time limit, look on.
-        """
-        graph = FactorGraph.of(problem.crf, problem.w)
-        moves = int(min(1e6, (3.0 if limited else 1.0) * MOVES / max(1, len(graph.unary))))
-        with problem.budget(0.05 if in_reach else 0.1):
-            tabu_search(problem, graph, moves)
-        allowed = np.isfinite(graph.unary)
-        with problem.budget(0.05 if in_reach else 0.2):
-            tries = np.inf if limited else TRIES
-            search_neighbourhoods(problem, graph, allowed, problem.time_left, tries)
-        pruned = prune(problem, dual)
-        allowed = allowed if pruned is None else pruned
-        finish(problem, allowed, PATIENT if limited else COUNTED)
-        if limited and not problem.closed:
-            search_neighbourhoods(problem, graph, allowed, problem.time_left)
 
-    def _delegate(self, problem: Problem, solver: MapSolver, reason: str) -> None:
-        problem.notes.append(f"{solver.name}: {reason}")
-        solver.run(problem)
+def allowance(state: Run) -> float:
+    """Seconds of counted work for all stages after the ascent, if there is no time limit."""
+    narrow = max(NARROW_RATIO * state.problem.spent, LEAST_SECONDS)
+    return MOST_SECONDS if state.wide else min(narrow, MOST_SECONDS)
 
-    def _has_tables(self, crf: CRF) -> bool:
-        return table_entries(crf) <= 5e6
 
-    def _eliminate(self, problem: Problem) -> bool:
-        """Variable elimination at once, if it is about as cheap as a few rounds of anything
-        else.
-        """
-        crf = problem.crf
-        if crf.n_vars > 2000 or not self._has_tables(crf):
-            return False
-        graph = FactorGraph.of(crf, problem.w)
-        found = elimination_order(graph, graph.n_states, max_table=2.0**16, max_total=2.0**20)
-        if found is None:
-            return False
-        answer = Elimination(graph, all_labels(graph), found[0]).run(problem)
-        if answer is None:
-            return False
-        problem.iterations = 1
-        problem.notes.append("elimination: the induced width is small")
-        problem.offer(answer[0], "elimination")
-        problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
-        return True
+# ---------------------------------------------------------------------- solved at once
+
+
+def _forest(state: Run) -> bool:
+    if not is_forest(state.problem.crf):
+        return False
+    return _delegate(state.problem, registry.get("solver", "tree"), "the model is a forest")
+
+
+def _claimed(state: Run) -> bool:
+    problem = state.problem
+    for solver in registry.objects("solver"):
+        if solver.claims(problem.crf, problem.w):
+            return _delegate(problem, solver, "it claims this model")
+    return False
+
+
+def _delegate(problem: Problem, solver: MapSolver, reason: str) -> bool:
+    problem.notes.append(f"{solver.name}: {reason}")
+    solver.run(problem)
+    return True
+
+
+def _eliminated(state: Run) -> bool:
+    """Variable elimination, if it is about as cheap as a few rounds of anything else."""
+    problem = state.problem
+    if problem.crf.n_vars > MAX_VARIABLES or not state.tables:
+        return False
+    found = elimination_order(state.graph, state.graph.n_states, 2.0**16, 2.0**20)
+    if found is None:
+        return False
+    answer = Elimination(state.graph, all_labels(state.graph), found[0]).run(problem)
+    if answer is None:
+        return False
+    problem.iterations = 1
+    problem.notes.append("elimination: the induced width is small")
+    problem.offer(answer[0], "elimination")
+    problem.raise_bound(problem.energy if np.isfinite(answer[1]) else np.inf)
+    return True
+
+
+def _persistent(state: Run) -> bool:
+    return fix_binary(state.problem, Auto().run)
+
+
+#: these either solve the model, or leave it as it was
+AT_ONCE: tuple[Callable[[Run], bool], ...] = (_forest, _claimed, _eliminated, _persistent)
+
+# ---------------------------------------------------------------------- stages
+
+
+def _ascend(state: Run) -> None:
+    problem = state.problem
+    try:
+        state.dual = ascend(problem)
+        problem.notes.append("dual ascent, the model has cycles")
+    except NoSolverError as error:
+        problem.notes.append(f"local search, no bound: {error}")
+
+
+def _glimpse(state: Run) -> None:
+    try_finish(state.problem, state.allowed, GLIMPSE)
+
+
+def _near_the_bound(state: Run) -> None:
+    assert state.dual is not None
+    finish_near_the_bound(state.problem, state.dual)
+
+
+def _tabu(state: Run) -> None:
+    tabu_search(state.problem, state.graph, MOVES)
+
+
+def _neighbourhoods(state: Run) -> None:
+    search_neighbourhoods(state.problem, state.graph, np.isfinite(state.graph.unary))
+
+
+def _finish(state: Run) -> None:
+    finish(state.problem, state.allowed, PATIENT)
+
+
+def _look_on(state: Run) -> None:
+    search_neighbourhoods(state.problem, state.graph, state.allowed)
+
+
+class Stage(NamedTuple):
+    """One stage: what it does, where it is of use, its share of the time or work that is left, and
+    that share where elimination of the whole model is in reach.
+    """
+
+    run: Callable[[Run], None]
+    suits: Callable[[Run], bool]
+    usual: float
+    short: float
+
+    def share(self, state: Run) -> float:
+        return self.usual if self.usual == self.short or not state.in_reach else self.short
+
+
+def _always(state: Run) -> bool:
+    return True
+
+
+def _open(state: Run) -> bool:
+    """Are there tables, and a dual to prune with?"""
+    return state.tables and state.dual is not None
+
+
+def _wide_open(state: Run) -> bool:
+    return _open(state) and state.wide
+
+
+def _without_tables(state: Run) -> bool:
+    return not _open(state)
+
+
+STAGES = (
+    # the bound, labellings, and multipliers for all that follows
+    Stage(_ascend, _always, 0.4, 0.1),
+    # pruning closes no wide gap, but small hard models are proved at once by branch and bound
+    Stage(_glimpse, _wide_open, 0.1, 0.1),
+    # larger slaves, for frustrated models
+    Stage(lambda state: tighten(state.problem), _wide_open, 0.4, 0.4),
+    # where the relaxation is nearly tight: solve what is left as if a better labelling were known
+    Stage(_near_the_bound, _open, 0.1, 0.1),
+    # better labellings, so that pruning leaves less: fast and local, then slow and large
+    Stage(_tabu, _open, 0.1, 0.05),
+    Stage(_neighbourhoods, _open, 0.2, 0.05),
+    # a proof, if what pruning leaves is small
+    Stage(_finish, _open, 0.6, 1.0),
+    # no proof in reach: better labellings
+    Stage(_look_on, _open, 1.0, 1.0),
+    # cliques that are only asked for energies
+    Stage(lambda state: search_by_energies(state.problem), _without_tables, 1.0, 1.0),
+)

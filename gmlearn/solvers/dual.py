@@ -17,6 +17,9 @@ from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.warm import SlaveCosts
 
+#: calls of all slaves in one round, about, with the steps between them
+PASSES = 8.0
+
 
 def drive(
     problem: Problem,
@@ -39,9 +42,11 @@ def drive(
     slaves = dual.slaves
     recent: list[float] = []
     last = None
+    work = PASSES * sum(group.cost() for group in slaves.groups)
     for k, current in enumerate(rounds):
         last = current
         problem.iterations += 1
+        problem.count(work)
         problem.raise_bound(current.bound)
         agreed = current.disagreement == 0.0
         if agreed or k % decode_every == 0 or k & (k - 1) == 0:

@@ -16,6 +16,8 @@ from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 #: entries of the largest table, and of all tables together (one byte of back-pointer each), that
 #: are tried
 MAX_TABLE, MAX_TOTAL = 2.0**24, 2.0**31
+#: table entries that are worth as much time as the call for one variable
+PER_VARIABLE = 1e4
 
 
 def elimination_order(
@@ -129,7 +131,11 @@ class Elimination:
                 return None
             names = {u for s, _ in self.buckets[k] for u in s} - {v}
             scope = sorted(names, key=lambda u: self.rank[u])
-            message, best = self._eliminate(v, scope, self.buckets[k])
+            tables = self.buckets[k]
+            message, best = self._eliminate(v, scope, tables)
+            if problem is not None:
+                joined = float(message.size) * len(self.allowed[v])
+                problem.count(0.5 * len(tables) * joined + PER_VARIABLE)
             self.buckets[k] = []
             back.append(BackPointers(scope, best, len(self.allowed[v])))
             if scope:

@@ -17,7 +17,7 @@ from gmlearn.solvers.dual import drive
 from gmlearn.solvers.elimination import MAX_TABLE, MAX_TOTAL, Elimination, elimination_order
 from gmlearn.solvers.linear import MAX_ENTRIES, LocalPolytope, labels_from_marginals
 from gmlearn.solvers.neighbourhood import conditioned, fixed_energy
-from gmlearn.solvers.problem import MapSolver, Problem
+from gmlearn.solvers.problem import ENTRIES_PER_SECOND, MapSolver, Problem
 from gmlearn.solvers.search.branch import BranchAndBound
 from gmlearn.solvers.srmp import run_srmp, srmp_suits
 from gmlearn.solvers.tabu import tabu_search
@@ -26,67 +26,76 @@ from gmlearn.solvers.warm import SlaveCosts, chains_from_messages
 
 
 class Effort(NamedTuple):
-    """How much an exact finish may do, counted so that every machine does the same.
+    """How much an exact finish may do.
 
-    max_table, max_total : entries of the largest table and of all tables of an elimination.
-    max_entries : table entries of an integer program.   max_nodes : nodes of its search tree times
-        its columns.   max_variables : that pruning may leave.   max_branches : nodes of a branch
-        and bound times its table entries, 1e8 take about a second.
+    seconds : of time, or of counted work where there is no time limit.   max_table, max_total :
+        entries of the largest table and of all tables of an elimination.   search : may it branch?
+    max_entries : table entries of an integer program, 0 for none.   max_variables : that pruning
+        may leave.
     """
 
+    seconds: float
     max_table: float
     max_total: float
-    max_entries: float
-    max_nodes: float = np.inf
+    search: bool = True
+    max_entries: float = 0.0
     max_variables: float = np.inf
-    max_branches: float = 0.0
 
 
-#: about a second
-QUICK = Effort(2.0**20, 2.0**24, 1.0e4, 3.0e4, max_branches=1e8)
+QUICK = Effort(1.0, 2.0**20, 2.0**24, max_entries=1e4)
 #: as much as a few rounds of slaves
-BRIEF = Effort(2.0**14, 2.0**20, 0.0, max_variables=1000)
-#: a glimpse of what branch and bound can do, before the bound is raised any further
-GLIMPSE = Effort(2.0**14, 2.0**20, 0.0, max_branches=3e7)
+BRIEF = Effort(0.1, 2.0**14, 2.0**20, search=False, max_variables=1000)
+#: what branch and bound can do at once, before the bound is raised any further
+GLIMPSE = Effort(0.3, 2.0**14, 2.0**20)
+#: nodes of HiGHS's search times columns that take about a second
+NODES_PER_SECOND = 3e4
 
 
-def ascend(problem: Problem, share: float = 0.4, patience: float = 1e-3) -> Dual | None:
-    """Raise the bound with the method that suits the structure, for at most `share` of the time;
-    returns the dual state, None if TRW-S alone was enough.
+def ascend(problem: Problem, patience: float = 1e-3) -> Dual | None:
+    """Raise the bound with the method that suits the structure; returns the dual state, None if
+    TRW-S alone was enough.
 
     Pairwise models: TRW-S until it stalls, an exact finish if very little is left, else BCFW on
-    chains from its messages. Others: SRMP
-    until it stalls, then BCFW on chains and cliques, from the start: where SRMP stalls, its
-    messages are no good place to go on from. With the multipliers of an earlier result, each goes
-    on from its own.
+    chains from its messages. Others: SRMP until it stalls, then BCFW on chains and cliques, from
+    the start: where SRMP stalls, its messages are no good place to go on from. With the multipliers
+    of an earlier result, each goes on from its own.
     """
-    crf, w, settled = problem.crf, problem.w, None
-    with problem.budget(share):
-        if trws_refuses(crf) is None and crf.clique_blocks:
-            messages = run_trws(problem, max_iter=300, stall=(20, 0.1 * patience))
+    settled = None
+    if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
+        dual = _ascend_by_messages(problem, patience)
+        if dual is None:
+            return None
+    else:
+        dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)
+        kept = problem.kept.costs
+        if kept is not None and kept.decomposition != "per-clique":
+            problem.kept.restore(dual)
+        elif problem.options.decomposition == "auto" and srmp_suits(dual.slaves):
+            settled = run_srmp(problem, max_iter=100, stall=(10, 10 * patience))
             if problem.closed:
-                return None
-            dual = chains_from_messages(crf, w, messages)
-            earlier = Dual(dual.slaves, w)
-            if problem.kept.restore(earlier):
-                dual = max(dual, earlier, key=lambda d: d.round().bound)
-            # where TRW-S is nearly tight, this is much faster than to go on
-            finish_near_the_bound(problem, dual, BRIEF)
-        else:
-            dual = Dual(decompose(crf, problem.options.decomposition), w)
-            kept = problem.kept.costs
-            if kept is not None and kept.decomposition != "per-clique":
-                problem.kept.restore(dual)
-            elif problem.options.decomposition == "auto" and srmp_suits(dual.slaves):
-                settled = run_srmp(problem, max_iter=100, stall=(10, 10 * patience))
-                if problem.closed:
-                    return settled
-        if not problem.stop():
-            rounds = ascend_bcfw(dual)
-            drive(problem, dual, rounds, max_iter=1000, decode_every=8, stall=(25, patience))
+                return settled
+    if not problem.stop():
+        rounds = ascend_bcfw(dual)
+        drive(problem, dual, rounds, max_iter=1000, decode_every=8, stall=(25, patience))
     if settled is not None and settled.round().bound > dual.round().bound:
         problem.costs = SlaveCosts.of(settled, "per-clique")
         return settled
+    return dual
+
+
+def _ascend_by_messages(problem: Problem, patience: float) -> Dual | None:
+    """TRW-S, and the chains with its multipliers, or with those of an earlier result if they are
+    better; None if TRW-S was enough.
+    """
+    messages = run_trws(problem, max_iter=300, stall=(20, 0.1 * patience))
+    if problem.closed:
+        return None
+    dual = chains_from_messages(problem.crf, problem.w, messages)
+    earlier = Dual(dual.slaves, problem.w)
+    if problem.kept.restore(earlier):
+        dual = max(dual, earlier, key=lambda d: d.round().bound)
+    # where TRW-S is nearly tight, this is much faster than to go on
+    finish_near_the_bound(problem, dual, BRIEF)
     return dual
 
 
@@ -123,7 +132,7 @@ def try_finish(
 ) -> None:
     """`finish` in a tenth of the time; no notes unless it closes the problem."""
     notes = list(problem.notes)
-    with problem.budget(0.1):
+    with problem.budget(0.1, effort.seconds):
         finish(problem, allowed, effort, ceiling)
     if not problem.closed:
         problem.notes = notes
@@ -158,19 +167,19 @@ def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float
             problem.offer(x, "elimination")
             problem.raise_bound(min(problem.energy, ceiling))
         return
-    if effort.max_branches > 0 and BranchAndBound.suits(graph, domain[region]):
+    if effort.search and BranchAndBound.suits(graph, domain[region]):
         part = Part(graph, labels, x, region, fixed_energy(whole, region, x) + crf.constant)
-        if branch_and_bound(problem, part, effort.max_branches, ceiling):
+        if branch_and_bound(problem, part, ceiling):
             return
     sizes = np.multiply.reduceat(domain[region][graph.scope].astype(float), graph.indptr[:-1])
-    if sizes.sum() > effort.max_entries:
+    if problem.time_left <= 0 or sizes.sum() > effort.max_entries:
         problem.notes.append(
             f"{left} variables and {sizes.sum():.3g} table entries left after pruning: too many "
             f"for HiGHS"
         )
         return
     problem.notes.append(f"HiGHS on the {left} variables that pruning left")
-    integer_program(problem, graph, allowed, x, region, effort.max_nodes, ceiling)
+    integer_program(problem, graph, allowed, x, region, ceiling)
 
 
 class Part(NamedTuple):
@@ -185,9 +194,9 @@ class Part(NamedTuple):
     base: float
 
 
-def branch_and_bound(problem: Problem, part: Part, work: float, ceiling: float) -> bool:
-    """Our own depth-first search on a pairwise part, for `max_branches` of work; see `finish`.
-    True if it is finished, which proves a bound.
+def branch_and_bound(problem: Problem, part: Part, ceiling: float) -> bool:
+    """Our own depth-first search on a pairwise part, until the time is over; see `finish`. True if
+    it is finished, which proves a bound.
     """
     top = min(problem.energy, ceiling)
     unit = problem.granularity
@@ -195,8 +204,10 @@ def branch_and_bound(problem: Problem, part: Part, work: float, ceiling: float) 
     wanted = max(0.5 * problem.options.tol * problem.scale, 0.99 * problem.options.gap * size)
     step = max(unit * (1 - 1e-6), wanted)
     search = BranchAndBound(part.graph, part.labels, top - part.base, step, problem.scale)
-    nodes = 1 + int(1e7 / search.size)  # about .1 s
-    while not search.run(nodes) and search.nodes * search.size < work and problem.time_left > 0:
+    nodes = 1 + int(0.05 * ENTRIES_PER_SECOND / search.size)  # about .1 s
+    problem.count(search.size)
+    while not search.run(nodes) and problem.time_left > 0:
+        problem.count(2.0 * nodes * search.size)
         if search.best is not None:
             _offer_part(problem, part, search.best)
     if search.best is not None:
@@ -224,29 +235,28 @@ def integer_program(
     allowed: np.ndarray,
     x: np.ndarray,
     region: np.ndarray,
-    max_nodes: float,
     ceiling: float,
 ) -> None:
     """HiGHS's branch and bound on the allowed labels; only the labels' columns are integer.
 
-    graph, allowed : of the variables in `region`, all others are fixed at x (V,).   max_nodes : see
-    `Effort`.   ceiling : see `finish`.
+    graph, allowed : of the variables in `region`, all others are fixed at x (V,).   ceiling : see
+    `finish`.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     unit = problem.scale or 1.0  # HiGHS's tolerances are absolute
     options: dict[str, float] = {"mip_rel_gap": 0.0}
-    deadline = problem.deadline
 
     def search() -> Any:
         polytope = LocalPolytope.of(graph, allowed)
         integer = np.zeros(len(polytope.cost))
         integer[: int(allowed.sum())] = 1
-        if deadline < np.inf:
+        if problem.limited:
             # it looks at its clock only now and then
-            options["time_limit"] = max(0.9 * (deadline - problem.elapsed), 0.01)
-        elif max_nodes < np.inf:
-            options["node_limit"] = 1 + int(max_nodes / len(polytope.cost))
+            options["time_limit"] = max(0.9 * problem.time_left, 0.01)
+        elif problem.time_left < np.inf:
+            nodes = NODES_PER_SECOND * problem.time_left / len(polytope.cost)
+            options["node_limit"] = 1 + int(nodes)
         return polytope, milp(
             polytope.cost / unit,
             integrality=integer,
@@ -255,10 +265,12 @@ def integer_program(
             constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right),
         )
 
-    found = in_thread(search, problem.time_left)
+    found = in_thread(search, problem.time_left if problem.limited else np.inf)
     if found is None:
         return
     polytope, answer = found
+    nodes = 1 + (answer.mip_node_count or 0)
+    problem.count(ENTRIES_PER_SECOND * nodes * len(polytope.cost) / NODES_PER_SECOND)
     if answer.x is not None:
         x[region] = labels_from_marginals(graph, polytope, answer.x)
         problem.offer(x, "HiGHS")
@@ -282,7 +294,8 @@ class Exact(MapSolver):
         return None if size <= MAX_ENTRIES else f"{size:.3g} table entries > {MAX_ENTRIES}"
 
     def run(self, problem: Problem) -> None:
-        dual = ascend(problem, share=0.35, patience=1e-2)
+        with problem.budget(0.35):
+            dual = ascend(problem, patience=1e-2)
         if dual is None or problem.closed or problem.time_left <= 0:
             return
         finish_near_the_bound(problem, dual)
@@ -294,4 +307,4 @@ class Exact(MapSolver):
         allowed = prune(problem, dual)
         if allowed is None:
             allowed = np.isfinite(graph.unary)
-        finish(problem, allowed, Effort(MAX_TABLE, MAX_TOTAL, MAX_ENTRIES, max_branches=np.inf))
+        finish(problem, allowed, Effort(np.inf, MAX_TABLE, MAX_TOTAL, max_entries=MAX_ENTRIES))

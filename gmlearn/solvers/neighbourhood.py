@@ -14,8 +14,13 @@ from gmlearn.solvers.problem import Problem
 #: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all
 #: tables may have four times that
 FIRST_TABLE, LAST_TABLE = 2.0**16, 2.0**22
-#: moves and cliques that a neighbourhood without tables may take, on average
-TRY = 3000.0
+#: table entries that are worth as much time as drawing one variable of a neighbourhood
+PER_REGION = 2e4
+#: table entries that are worth as much time as one neighbourhood without tables, and one move, or
+#: clique, that is tried there
+PER_TRY, PER_MOVE = 2e6, 2e3
+#: seconds of work without a better labelling that are tried in any case
+LEAST_SECONDS = 1.0
 
 
 def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> FactorGraph:
@@ -114,8 +119,13 @@ class Neighbourhoods:
                     queue.append(u)
         return np.array(sorted(chosen))
 
-    def improve(self, region: np.ndarray, x: np.ndarray, max_table: float) -> np.ndarray | None:
-        """x with the region at its best; None if the region is too wide for elimination."""
+    def improve(
+        self, problem: Problem, region: np.ndarray, x: np.ndarray, max_table: float
+    ) -> np.ndarray | None:
+        """x with the region at its best; None if the region is too wide for elimination, or out of
+        time.
+        """
+        problem.count(PER_REGION * len(region))
         part = conditioned(self.graph, region, x)
         labels = [self.labels[v] for v in region]
         found = elimination_order(
@@ -123,19 +133,26 @@ class Neighbourhoods:
         )
         if found is None:
             return None
-        # without a clock it always answers
-        best, cost = Elimination(part, labels, found[0]).run()  # type: ignore[misc]
+        answer = Elimination(part, labels, found[0]).run(problem)
+        if answer is None:
+            return None
         better = x.copy()
-        if np.isfinite(cost):
-            better[region] = best
+        if np.isfinite(answer[1]):
+            better[region] = answer[0]
         return better
 
 
-def search_neighbourhoods(
-    problem: Problem, graph: FactorGraph, allowed: np.ndarray, seconds: float, tries: float = np.inf
-) -> int:
-    """Improve the incumbent for `seconds` or by `tries` neighbourhoods; returns how many were
-    tried.
+def out_of_patience(problem: Problem, gained: float) -> bool:
+    """Is the time or the work over, or, without a time limit, has nothing come for as much work as
+    all that was spent up to the last better labelling?
+    """
+    since = problem.spent - gained
+    return problem.time_left <= 0 or (not problem.limited and since > gained + LEAST_SECONDS)
+
+
+def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -> int:
+    """Improve the incumbent until the time or the work is over; returns how many neighbourhoods
+    were tried.
 
     Neighbourhoods grow while elimination can do them within a limit and shrink when it cannot; the
     limit is doubled whenever as many of them as there are variables (at most 100) have brought
@@ -144,10 +161,10 @@ def search_neighbourhoods(
     regions = Neighbourhoods(graph, allowed, problem.options.seed)
     if len(regions.free) == 0 or problem.labels is None:
         return 0
-    until = problem.elapsed + min(seconds, problem.time_left)
     size, limit, tried, idle, x = 8.0, FIRST_TABLE, 0, 0, problem.labels.copy()
-    while tried < tries and problem.elapsed < until and not problem.closed:
-        better = regions.improve(regions.draw(int(size)), x, limit)
+    gained = problem.spent
+    while not (problem.closed or out_of_patience(problem, gained)):
+        better = regions.improve(problem, regions.draw(int(size)), x, limit)
         size = (
             max(2.0, 0.9 * size)
             if better is None
@@ -156,15 +173,16 @@ def search_neighbourhoods(
         tried, idle = tried + 1, idle + 1
         if better is not None and not np.array_equal(better, x):
             x = better
-            idle = 0 if problem.offer(x, "large neighbourhoods") else idle
+            if problem.offer(x, "large neighbourhoods"):
+                idle, gained = 0, problem.spent
         if idle >= min(graph.n_vars, 100):
             idle, limit = 0, min(2.0 * limit, LAST_TABLE)
     return tried
 
 
-def search_by_energies(problem: Problem, tries: float) -> None:
+def search_by_energies(problem: Problem) -> None:
     """The same where blocks have no tables: the labels of a neighbourhood are shuffled, local
-    search goes on from there, and what is better is kept. At most TRY moves a try, on average.
+    search goes on from there, and what is better is kept.
     """
     polisher, costs = problem.polisher, problem.polisher.costs
     if not costs.rest:
@@ -172,9 +190,10 @@ def search_by_energies(problem: Problem, tries: float) -> None:
     if problem.labels is None:
         polisher(problem, unary_labels(problem), "unary optimum")
     rng, n = np.random.default_rng(problem.options.seed), problem.crf.n_vars
-    x, last = np.array(problem.labels, np.int64), costs.spent + TRY * tries
-    while tries > 0 and costs.spent < last and problem.time_left > 0 and not problem.closed:
-        tries -= 1
+    x = np.array(problem.labels, np.int64)
+    gained = problem.spent
+    while not (problem.closed or out_of_patience(problem, gained)):
+        before = costs.spent
         size, region = int(rng.integers(2, n + 1)), rng.integers(0, n, 1)
         while len(region) < size and len(near := np.flatnonzero(costs.near(region))) > len(region):
             region = near
@@ -182,5 +201,6 @@ def search_by_energies(problem: Problem, tries: float) -> None:
         y = x.copy()
         y[region] = polisher.shaken(x, region, rng)
         y = polisher.descend(y, lambda: problem.time_left <= 0, costs.near(region))
+        problem.count(PER_TRY + PER_MOVE * (costs.spent - before))
         if problem.offer(y, "large neighbourhoods"):
-            x = y
+            x, gained = y, problem.spent

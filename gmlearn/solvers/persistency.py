@@ -74,10 +74,9 @@ class RestProblem(Problem):
             decomposition="auto",
             on_progress=None if report is None else self._report,
         )
-        super().__init__(crf, {}, options, whole.start)
+        super().__init__(crf, {}, options, whole.clock)
         self.deadline = whole.deadline
         self.whole, self.region, self.x = whole, region, x
-        self._timer = whole._timer
         if whole.labels is not None:
             self.offer(whole.labels[region], whole.decoded_from)
 

@@ -21,6 +21,8 @@ from gmlearn.solvers.problem import MapSolver, Problem
 
 #: table entries that chain-ICM reads between two looks at the clock (some tens of milliseconds)
 PART = 2.0e7
+#: sweeps over all tables that a labelling takes until no move improves it, about
+SWEEPS = 3.0
 #: moves of single variables that are tried at once where there are no tables
 BATCH = 2000
 
@@ -262,6 +264,7 @@ class Polisher:
             return
         if self.costs.rest or self.costs.hard:
             x = self.repair(x)
+        problem.count(SWEEPS * (len(self.graph.unary) + self.graph.table_sizes.sum()))
         better = self.descend(x, lambda: problem.time_left <= 0)
         problem.offer(better, f"{source}, {'ICM' if self.costs.rest else 'chain-ICM'}")
         self.combine(problem, better)

@@ -28,6 +28,8 @@ PROGRESS_SECONDS = 0.1
 #: costs of each kind that are looked at to learn their scale
 SAMPLE = 1000
 GOES_ON = "a larger limit, or warm=result, goes on"
+#: table entries that kernels read in about a second; counted work is told in such seconds
+ENTRIES_PER_SECOND = 2e8
 
 
 class SolverRefusal(ValueError):
@@ -76,10 +78,29 @@ class Options:
         return (self.extra or {}).get(name, default)
 
 
+class Clock:
+    """How long a run has taken.
+
+    seconds : wall time, without the compilation of kernels.   work : table entries read, as far as
+        solvers count them.
+    """
+
+    def __init__(self, start: float | None = None):
+        self.start = time.perf_counter() if start is None else start
+        self.work = 0.0
+        self.compiling: TimingListener | None = None
+
+    @property
+    def seconds(self) -> float:
+        timer = self.compiling
+        compiled = timer.duration if timer is not None and timer.done else 0.0
+        return time.perf_counter() - self.start - compiled
+
+
 class Problem:
     """The state shared by all solvers: offer labellings, raise the bound, ask whether to stop.
 
-    deadline : the value of `elapsed` at which to stop; see `budget`.
+    deadline : the value of `spent` at which to stop; see `budget`.
     interrupted : has the user had enough?   iterations : rounds so far.   notes : what ``auto``
         did, and why.
     messages, costs : where an ascent ended, for `Result.multipliers`; see `gmlearn.solvers.warm`.
@@ -87,10 +108,10 @@ class Problem:
     """
 
     def __init__(
-        self, crf: CRF, w: Mapping[str, np.ndarray], options: Options, start: float | None = None
+        self, crf: CRF, w: Mapping[str, np.ndarray], options: Options, clock: Clock | None = None
     ):
         self.crf, self.w, self.options = crf, w, options
-        self.start = time.perf_counter() if start is None else start
+        self.clock = Clock() if clock is None else clock
         self.deadline: float = np.inf if options.time_limit is None else options.time_limit
         self.labels: np.ndarray | None = None
         self.energy, self.bound = np.inf, -np.inf
@@ -103,7 +124,6 @@ class Problem:
         self.messages: KeptMessages | None = None
         self.costs: SlaveCosts | None = None
         self.relaxed: np.ndarray | None = None
-        self._timer: TimingListener | None = None
         self.interrupted = False
         self._next_call = 0.0
 
@@ -173,29 +193,46 @@ class Problem:
     @property
     def elapsed(self) -> float:
         """Seconds so far, without those of compilation."""
-        compiling = self._timer.duration if self._timer is not None and self._timer.done else 0.0
-        return time.perf_counter() - self.start - compiling
+        return self.clock.seconds
+
+    @property
+    def limited(self) -> bool:
+        """Is there a time limit?"""
+        return self.options.time_limit is not None
+
+    @property
+    def spent(self) -> float:
+        """What is used up of the deadline: seconds under a time limit; else counted work, so that
+        no clock decides about the answer.
+        """
+        return self.elapsed if self.limited else self.clock.work / ENTRIES_PER_SECOND
+
+    def count(self, entries: float) -> None:
+        """Count work: about so many table entries were read, or operations as simple made."""
+        self.clock.work += entries
 
     @contextmanager
     def without_compilation(self) -> Iterator[None]:
         """For the time of a ``with``, the compilation of kernels does not count as `elapsed`."""
         from numba.core.event import TimingListener, install_listener
 
-        self._timer = TimingListener()
-        with install_listener("numba:compile", self._timer):
+        self.clock.compiling = TimingListener()
+        with install_listener("numba:compile", self.clock.compiling):
             yield
 
     @property
     def time_left(self) -> float:
-        """Seconds to the deadline; none once the user has interrupted."""
-        return 0.0 if self.interrupted else self.deadline - self.elapsed
+        """Seconds to the deadline, of time or of work; none once the user has interrupted."""
+        return 0.0 if self.interrupted else self.deadline - self.spent
 
     @contextmanager
-    def budget(self, share: float) -> Iterator[None]:
-        """For the time of a ``with``, at most this share of the time that is left."""
+    def budget(self, share: float, most: float = np.inf) -> Iterator[None]:
+        """For the time of a ``with``, at most this share of the time or work that is left, and at
+        most so many seconds of it.
+        """
         outer = self.deadline
-        if outer < np.inf:
-            self.deadline = self.elapsed + share * max(self.time_left, 0.0)
+        if min(outer, most) < np.inf:
+            self.deadline = self.spent + min(share * max(self.time_left, 0.0), most)
         try:
             yield
         finally:
@@ -232,7 +269,7 @@ class Problem:
         the user gave none at all)?
         """
         limit = self.options.max_iter
-        if limit is None and self.options.time_limit is None:
+        if limit is None and not self.limited:
             limit = max_iter
         return (
             self.closed or self.time_left <= 0 or (limit is not None and self.iterations >= limit)
@@ -277,13 +314,15 @@ class Problem:
             return Status.OPTIMAL if self.proved else Status.WITHIN_GAP
         if self.interrupted:
             return Status.INTERRUPTED
-        return Status.TIME_LIMIT if self.time_left <= 0 else Status.BOUND
+        return Status.TIME_LIMIT if self.limited and self.time_left <= 0 else Status.BOUND
 
     def _message(self, status: Status) -> str:
         """One sentence: what stopped the run, and what would help."""
         options = self.options
         rounds = options.max_iter is not None and self.iterations >= options.max_iter
         own = "the method ended by itself", "solver='exact', larger slaves or a time_limit may help"
+        if self.time_left <= 0:
+            own = "the work that is done without a limit is over", "a time_limit= allows for more"
         reasons = {
             Status.WITHIN_GAP: (f"within gap={options.gap:g}", "a smaller gap= asks for more"),
             Status.TIME_LIMIT: (f"stopped by time_limit={options.time_limit} s", GOES_ON),

@@ -13,11 +13,12 @@ from gmlearn.solvers.problem import MapSolver, Problem
 
 #: moves and cliques that are looked at without tables, if no limit is given (some seconds)
 MAX_SPENT = 5_000_000
+#: table entries that are worth as much time as a look at one label
+PER_LABEL = 0.3
 
 
-def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float = np.inf) -> int:
-    """Improve the incumbent by about `moves` single-variable moves, within `seconds`; returns how
-    many were made.
+def tabu_search(problem: Problem, graph: FactorGraph, moves: int) -> int:
+    """Improve the incumbent by about `moves` single-variable moves; returns how many were made.
 
     Within the search costs are in units of their scale, and a broken hard constraint costs a finite
     penalty; what is offered is judged by the model itself.
@@ -69,11 +70,9 @@ def tabu_search(problem: Problem, graph: FactorGraph, moves: int, seconds: float
     patience = 2000 + 20 * graph.n_vars
     # a few milliseconds, so that limits are honoured
     chunk = max(1, min(moves, int(3e6 / max(1, len(unary)))))
-    until = problem.elapsed + seconds
     last = np.inf
-    while (
-        clock < moves and problem.time_left > 0 and problem.elapsed < until and not problem.closed
-    ):
+    while clock < moves and problem.time_left > 0 and not problem.closed:
+        problem.count(chunk * PER_LABEL * len(unary))
         energy, best, clock = tabu_steps(
             x, best_x, energy, best, clock, chunk, patience, random, tabu, allowed, *arrays, cost
         )

@@ -20,7 +20,7 @@ from gmlearn.decompositions import Strips
 from gmlearn.master import Dual
 from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.exact import Effort, prune, try_finish
-from gmlearn.solvers.problem import Problem
+from gmlearn.solvers.problem import ENTRIES_PER_SECOND, Problem
 from gmlearn.solvers.warm import SlaveCosts
 
 #: induced widths, one after the other
@@ -28,15 +28,18 @@ WIDTHS = (2, 3, 4, 6, 8, 10, 12)
 #: temperatures in units of the costs' scale, and L-BFGS iterations at each
 TEMPERATURES = (1.0, 0.3, 0.1, 0.03, 0.015)
 ITERATIONS = 40
-#: table entries joined in all evaluations of one width: of the first one (about .2 s) if there is a
-#: choice, and of the last one without a time limit (about 5 s)
-FIRST_WORK, MAX_WORK = 1e7, 2.5e8
+#: table entries joined in all evaluations of the first width (about .2 s) if there is a choice
+FIRST_WORK = 1e7
+#: seconds of work that one width may take
+MOST_SECONDS = 20.0
+#: minimisations that a soft one with its gradient is worth
+SOFT = 1.5
 #: variables up to which windows are looked for
 MAX_VARIABLES = 20_000
 #: the part of the gap that a width must close for the next one to be tried
 PAYS = 0.1
 #: elimination alone: pruning by windows either leaves little, or is left to the next width
-SMALL = Effort(2.0**18, 2.0**22, 0.0)
+SMALL = Effort(1.0, 2.0**18, 2.0**22, search=False)
 
 
 def tighten(problem: Problem) -> None:
@@ -49,11 +52,11 @@ def tighten(problem: Problem) -> None:
     # every variable is in about two windows
     entries = np.array([2.0 * (crf.n_states ** (w + 1.0)).sum() for w in WIDTHS])
     work = entries * ITERATIONS * len(TEMPERATURES)
-    most = MAX_WORK if problem.options.time_limit is None else 10 * MAX_WORK
     first = max(int(np.searchsorted(work, FIRST_WORK)) - 1, 0)
     last = -np.inf
     for width, needed in zip(WIDTHS[first:], work[first:]):
-        if needed > most or problem.stop():
+        left = min(problem.time_left, MOST_SECONDS)
+        if SOFT * needed > ENTRIES_PER_SECOND * left or problem.stop():
             return
         bound = ascend_windows(problem, Strips(width, max(width // 2, 1)))
         if bound - last < PAYS * (problem.energy - bound):
@@ -100,8 +103,10 @@ def ascend_soft(problem: Problem, dual: Dual, temperature: float) -> np.ndarray:
     share = dual.share
     groups = list(zip(dual.slaves.groups, dual.slaves.slices, dual.prepared))
     marginals = np.empty(len(dual.coords))
+    work = SOFT * sum(group.cost("log_partition") for group in dual.slaves.groups)
 
     def negative(lam: np.ndarray) -> tuple[float, np.ndarray]:
+        problem.count(work)
         value = 0.0
         theta = share + dual.centred(lam)
         for group, where, prepared in groups:

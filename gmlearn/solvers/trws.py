@@ -50,6 +50,7 @@ class PairwiseMessages:
             else np.zeros(crf.n_vars)
         )
         self.gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
+        self.work = 2.0 * sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in blocks)
         self.order = np.arange(crf.n_vars)
         self.labels = np.zeros(crf.n_vars, np.int64)
 
@@ -164,6 +165,7 @@ class GridMessages:
         self.scale = np.zeros((2, diagonals + 1, lanes + 1))
         self.scale[layout.where] = form.scale
         self.message = np.zeros((2, diagonals + 1, size, lanes + 1))
+        self.work = 2.0 * len(self.edges) * size * (size if self.kind == DENSE else 1.0)
 
     @property
     def kept(self) -> KeptMessages:
@@ -296,7 +298,9 @@ def trws_refuses(crf: CRF) -> str | None:
 
 
 class Messages(Protocol):
-    """What `run_messages` drives."""
+    """What `run_messages` drives; `work` is about how many table entries a sweep reads."""
+
+    work: float
 
     def sweep(self) -> float:
         """Pass forth and back; returns the bound without the model's constant."""
@@ -326,6 +330,7 @@ def run_messages(
     for k in range(max_iter):
         bound = messages.sweep() + constant
         problem.iterations += 1
+        problem.count(messages.work)
         problem.raise_bound(bound)
         rise, size = bound - recent[-1] if recent else np.inf, max(problem.scale, abs(bound))
         recent.append(bound)

@@ -18,7 +18,7 @@ from gmlearn.solvers.problem import Options, Problem
 from gmlearn.solvers.search.branch import BranchAndBound
 
 MAPS = Path(__file__).parents[2].parent / "shared" / "data" / "maps"
-ALONE = Effort(0.0, 0.0, 0.0, max_branches=np.inf)
+ALONE = Effort(np.inf, 0.0, 0.0)
 
 
 def dense_model(seed, hard=False, coarse=False):

@@ -121,8 +121,8 @@ def test_pruning_bites_on_a_clear_model():
 @pytest.mark.parametrize(
     "limits",
     [
-        Effort(1.0, 1.0, 1e6),
-        Effort(1e6, 1e6, 0.0),
+        Effort(np.inf, 1.0, 1.0, search=False, max_entries=1e6),
+        Effort(np.inf, 1e6, 1e6),
     ],
     ids=["HiGHS", "elimination"],
 )
@@ -141,8 +141,8 @@ def test_both_finishes_prove_the_optimum(kind, limits):
 @pytest.mark.parametrize(
     "limits",
     [
-        Effort(1.0, 1.0, 1e6),
-        Effort(1e6, 1e6, 0.0),
+        Effort(np.inf, 1.0, 1.0, search=False, max_entries=1e6),
+        Effort(np.inf, 1e6, 1e6),
     ],
     ids=["HiGHS", "elimination"],
 )
@@ -168,7 +168,7 @@ def test_a_finish_near_the_bound_is_right_whether_it_finds_a_labelling_or_not(ki
 def test_what_is_too_large_to_finish_says_so():
     crf = frustrated_cycle(5)
     problem = problem_of(crf, {})
-    finish(problem, np.ones(10, bool), Effort(1.0, 1.0, 1.0))
+    finish(problem, np.ones(10, bool), Effort(np.inf, 1.0, 1.0, search=False))
     assert problem.bound == -np.inf and "too many for HiGHS" in problem.notes[0]
 
 
@@ -278,7 +278,8 @@ def test_large_neighbourhoods_find_what_single_moves_do_not():
     graph = FactorGraph.of(crf, problem.w)
     problem.offer(Polisher(problem).icm(np.zeros(64, np.int64)), "ICM")
     before = problem.energy
-    assert search_neighbourhoods(problem, graph, np.isfinite(graph.unary), 60.0, tries=200) == 200
+    assert search_neighbourhoods(problem, graph, np.isfinite(graph.unary)) > 50
+    assert 1.0 < problem.spent < 10.0, "it ends by itself, by counted work"
     exact = gm.solve(crf, solver="elimination").energy
     assert problem.energy < before and problem.energy == pytest.approx(exact)
     assert problem.decoded_from == "large neighbourhoods"
@@ -287,10 +288,10 @@ def test_large_neighbourhoods_find_what_single_moves_do_not():
 def test_neighbourhoods_too_wide_are_left_alone():
     crf = frustrated_cycle(7)
     graph = FactorGraph.of(crf, {})
+    problem = problem_of(crf, {})
     regions = Neighbourhoods(graph, np.ones(14, bool), seed=0)
     region = regions.draw(7)
     assert region.tolist() == list(range(7)) and len(regions.draw(3)) == 3
-    assert regions.improve(region, np.zeros(7, np.int64), 2.0) is None
-    assert crf.energy(regions.improve(region, np.zeros(7, np.int64), 64.0)) == pytest.approx(
-        minimum(crf)[0]
-    )
+    assert regions.improve(problem, region, np.zeros(7, np.int64), 2.0) is None
+    best = regions.improve(problem, region, np.zeros(7, np.int64), 64.0)
+    assert crf.energy(best) == pytest.approx(minimum(crf)[0])

@@ -152,7 +152,7 @@ def test_searches_without_tables_find_small_optima(method, kind, monkeypatch):
             continue
         problem = problem_of(crf, w)
         problem.polisher(problem, np.zeros(crf.n_vars, np.int64), "zeros")
-        search_by_energies(problem, tries=60)
+        search_by_energies(problem)
         assert problem.energy == best
 
 

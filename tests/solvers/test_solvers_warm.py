@@ -15,7 +15,7 @@ from gmlearn.decompositions import decompose
 from gmlearn.master import Dual
 from gmlearn.registry import registry
 from gmlearn.solvers.many import solve_forests
-from gmlearn.solvers.problem import Options, Problem
+from gmlearn.solvers.problem import ENTRIES_PER_SECOND, Options, Problem
 from gmlearn.solvers.trws import make_messages
 from gmlearn.solvers.warm import Multipliers, SlaveCosts
 
@@ -308,6 +308,23 @@ def test_budgets_nest_and_options_stay():
     unlimited = Problem(crf, {}, Options())
     with unlimited.budget(0.5):
         assert unlimited.time_left == np.inf
+
+
+def test_without_a_limit_work_is_counted_instead_of_seconds(monkeypatch):
+    problem = Problem(frustrated_cycle(3), {}, Options())
+    with problem.budget(1.0, most=2.0):
+        monkeypatch.setattr(time, "perf_counter", lambda: 1e9)
+        assert problem.time_left == 2.0
+        problem.count(ENTRIES_PER_SECOND)
+        assert problem.time_left == 1.0
+        with problem.budget(0.5):
+            assert problem.time_left == 0.5
+        problem.count(2 * ENTRIES_PER_SECOND)
+        assert problem.time_left < 0 and problem.stop()
+        problem.offer(np.zeros(3, np.int64), "zeros")
+        result = problem.result("test")
+        assert result.status == gm.Status.BOUND and "without a limit" in result.message
+    assert problem.time_left == np.inf
 
 
 @pytest.mark.parametrize("solver", ["auto", "exact"])
