@@ -114,6 +114,7 @@ from gmlearn.learn import (
     Regularization as Regularization,
 )
 from gmlearn.layers import (
+    LossPlan as LossPlan,
     LossResult as LossResult,
     LossState as LossState,
     Relaxed as Relaxed,

@@ -4,7 +4,7 @@
 ``gmlearn.layers.torch`` wrap them.
 """
 
-from gmlearn.layers.loss import LossResult, LossState, structured_loss
+from gmlearn.layers.loss import LossPlan, LossResult, LossState, structured_loss
 from gmlearn.layers.relaxed import Relaxed, relaxed
 
-__all__ = ["LossResult", "LossState", "Relaxed", "relaxed", "structured_loss"]
+__all__ = ["LossPlan", "LossResult", "LossState", "Relaxed", "relaxed", "structured_loss"]

@@ -8,21 +8,25 @@ padded array.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gmlearn._utils.validation import check_choice
 from gmlearn.decompositions.base import DualCosts
-from gmlearn.layers.loss import LossState, structured_loss
-from gmlearn.layers.relaxed import relaxed
-from gmlearn.layers.samples import JoinedSamples
+from gmlearn.layers.loss import LossOptions, LossState, loss_of
+from gmlearn.layers.plan import Plan
+from gmlearn.layers.relaxed import RelaxedOptions, least_labels, relaxed_of
 from gmlearn.model.crf import CRF
 
-#: relative step of the differences that give a product with the Jacobian of marginals
-STEP = 1e-4
+#: relative step of the differences that give a product with the Jacobian of marginals, and how
+#: much more exact the marginals must be than the tolerance for it
+STEP, EXACTNESS = 1e-4, 1e-8
 #: method of `relaxed` for each output of a layer
 METHODS = {"marginals": "soft", "sparsemap": "sparsemap", "labels": "dual"}
+#: batches of samples whose joined models are kept
+MOST_PLANS = 16
 
 
 class Host:
@@ -31,10 +35,10 @@ class Host:
     Parameters
     ----------
     models : one for all samples, or one for each sample id.
-    options : of `structured_loss` or `relaxed`.
+    options : of a loss or of relaxed solutions.
     """
 
-    def __init__(self, models: CRF | Sequence[CRF], **options: Any):
+    def __init__(self, models: CRF | Sequence[CRF], options: LossOptions | RelaxedOptions):
         self.shared = isinstance(models, CRF)
         self.models = [models] if isinstance(models, CRF) else list(models)
         wrong = [k for k, crf in enumerate(self.models) if not isinstance(crf, CRF)]
@@ -44,83 +48,113 @@ class Host:
         self.options = options
         #: sample id -> dual costs
         self.kept: dict[int, DualCosts | None] = {}
-        self._samples: JoinedSamples | None = None
+        #: number of samples, or their ids -> joined models, the last used last
+        self._plans: dict[Any, Plan] = {}
+
+    @classmethod
+    def of_loss(cls, models: Any, kind: str, reduction: str, options: dict[str, Any]) -> Host:
+        """The models under a loss; `options` of `structured_loss`."""
+        check_choice("reduction", reduction, ("mean", "sum"))
+        return cls(models, LossOptions(kind=kind, **options))
+
+    @classmethod
+    def of_layer(cls, models: Any, output: str, options: dict[str, Any]) -> Host:
+        """The models under a layer; `options` of `relaxed`."""
+        check_choice("output", output, tuple(METHODS))
+        return cls(models, RelaxedOptions(method=METHODS[output], **options))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_samples": None}
+        return {**self.__dict__, "_plans": {}}
 
     # ------------------------------------------------------------------ models of one batch
 
-    def feed(self, unary: Any, costs: Any, ids: Any) -> tuple[list[CRF], list[int] | None]:
-        """The models of a batch with the network's costs in them, and the sample ids."""
-        n = len(unary)
-        chosen = None if ids is None else [int(i) for i in np.asarray(ids).ravel()]
-        if chosen is None and not self.shared:
-            chosen = list(range(len(self.models)))
-        if chosen is not None and len(chosen) != n:
+    def _chosen(self, n: int, ids: Any) -> list[int] | None:
+        """The sample ids; None for samples without."""
+        if ids is None and self.shared:
+            return None
+        chosen = range(len(self.models)) if ids is None else np.asarray(ids).ravel().tolist()
+        if len(chosen) != n:
             raise ValueError(
                 f"unary: expected costs of {len(chosen)} samples, one for each id, got {n}"
             )
-        if not self.shared and chosen is not None:
-            unknown = [i for i in chosen if not 0 <= i < len(self.models)]
-            if unknown:
-                raise ValueError(f"ids: expected 0..{len(self.models) - 1}, got {unknown[0]}")
-        models = self.models * n if self.shared else [self.models[i] for i in chosen or []]
-        given = [{}] * n if costs is None else list(costs)
-        if len(given) != n:
-            raise ValueError(
-                f"costs: expected one mapping for each of {n} samples, got {len(given)}"
-            )
-        crfs = []
-        for k, (crf, rows, own) in enumerate(zip(models, unary, given)):
-            crfs.append(with_unary(crf, np.asarray(rows, float), self._name(k, chosen)))
-            for i, numbers in own.items():
-                crfs[k].blocks[int(i)] = _replaced(crfs[k].blocks[int(i)], numbers, k, i)
-        return crfs, chosen
+        unknown = [i for i in chosen if not 0 <= i < len(self.models)]
+        if unknown and not self.shared:
+            raise ValueError(f"ids: expected 0..{len(self.models) - 1}, got {unknown[0]}")
+        return [int(i) for i in chosen]
 
-    def _name(self, k: int, ids: list[int] | None) -> str:
-        return f"unary[{k}]" if ids is None else f"unary[{k}] (sample id {ids[k]})"
+    def _models(self, n: int, ids: list[int] | None) -> list[CRF]:
+        return self.models * n if self.shared else [self.models[i] for i in ids or []]
 
-    def _state(self, ids: list[int] | None, n: int) -> LossState:
-        kept: Any = [None] * n if ids is None else [self.kept.get(i) for i in ids]
-        return LossState(kept, self._samples)
+    def plan(self, n: int, ids: list[int] | None, truth: Any, costs: Any) -> Plan:
+        """The joined models of a batch; those of earlier batches are used again, unless some of
+        their blocks have other `costs`.
+        """
+        names = [f"[{k}]" if ids is None else f"[{k}] (sample id {ids[k]})" for k in range(n)]
+        options = self.options
+        crfs = self._models(n, ids)
+        if costs is not None and isinstance(options, LossOptions):
+            crfs = with_costs(crfs, costs)
+            options = replace(options, gradients=True)
+        key = n if self.shared else tuple(ids or [])
+        known = self._plans.pop(key, None) if costs is None else None
+        if known is None:
+            first = [least_labels(crf) for crf in crfs] if truth is None else truth
+            labels = [np.asarray(t)[: crf.n_vars] for t, crf in zip(first, crfs)]
+            if len(first) != n:
+                raise ValueError(f"truth: expected one for each of {n} samples, got {len(first)}")
+            known = Plan(crfs, labels, options, names)
+        known.places.names = names
+        if costs is None:
+            self._plans[key] = known
+            if len(self._plans) > MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+        return known
+
+    def _state(self, ids: list[int] | None, n: int) -> LossState | None:
+        if ids is None or self.options.copies > 1:
+            return None
+        return LossState([self.kept.get(i) for i in ids])
 
     def _keep(self, ids: list[int] | None, state: LossState | None) -> None:
-        if state is not None:
-            self._samples = state.samples
-            if ids is not None:
-                self.kept.update(zip(ids, state.costs))
+        if state is not None and ids is not None:
+            self.kept.update(zip(ids, state.costs))
 
     # ------------------------------------------------------------------ what layers call
 
     def loss(
         self, unary: Any, truth: Any, weights: Any, costs: Any, ids: Any
-    ) -> tuple[float, list[np.ndarray], dict[str, np.ndarray], list[dict[Any, Any]]]:
-        """(sum of the losses, gradients in unary costs, in weights, in the blocks' costs)."""
-        crfs, chosen = self.feed(unary, costs, ids)
-        truths = [np.asarray(t)[: crf.n_vars] for t, crf in zip(truth, crfs)]
-        if len(truths) != len(crfs):
-            raise ValueError(f"truth: expected labels of {len(crfs)} samples, got {len(truths)}")
-        state = self._state(chosen, len(crfs))
-        found = structured_loss(crfs, truths, _floats(weights), state=state, **self.options)
+    ) -> tuple[float, Any, dict[str, np.ndarray], list[dict[Any, Any]]]:
+        """(sum of the losses, gradients in unary costs in their form, in weights, in the blocks'
+        costs).
+        """
+        chosen = self._chosen(len(unary), ids)
+        plan = self.plan(len(unary), chosen, truth, costs)
+        samples, state = plan.feed(unary, truth), self._state(chosen, len(unary))
+        assert isinstance(plan.options, LossOptions)
+        found = loss_of(samples, plan.options, _floats(weights), state)
         self._keep(chosen, found.state)
-        slopes = [_like(rows, own) for rows, own in zip(unary, found.unary)]
+        slopes = plan.places.like(unary, found.unary)
         of_blocks = [{i: found.blocks[k][int(i)] for i in own} for k, own in enumerate(costs or [])]
         return float(np.sum(found.value)), slopes, found.weights, of_blocks
 
-    def marginals(self, unary: Any, weights: Any, ids: Any) -> list[np.ndarray]:
-        """Relaxed indicators of each sample, in the shapes of its unary costs."""
-        crfs, chosen = self.feed(unary, None, ids)
-        found = relaxed(
-            crfs, _floats(weights), state=self._state(chosen, len(crfs)), **self.options
-        )
+    def _relaxed(self, unary: Any, weights: Any, ids: Any, **changes: Any) -> Any:
+        """(joined models, relaxed solutions)."""
+        chosen = self._chosen(len(unary), ids)
+        plan = self.plan(len(unary), chosen, None, None)
+        assert isinstance(self.options, RelaxedOptions)
+        options = replace(self.options, **changes)
+        state = self._state(chosen, len(unary))
+        found = relaxed_of(plan.feed(unary), options, _floats(weights), state)
         self._keep(chosen, found.state)
-        return [_like(rows, own) for rows, own in zip(unary, found.node)]
+        return plan, found
 
-    def pull_back(
-        self, unary: Any, weights: Any, ids: Any, change: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
-        """The product of `change`, one for each sample, with the Jacobian of `marginals` in the
+    def marginals(self, unary: Any, weights: Any, ids: Any, **changes: Any) -> Any:
+        """Relaxed indicators of each sample, in the form of its unary costs."""
+        plan, found = self._relaxed(unary, weights, ids, **changes)
+        return plan.places.like(unary, found.node)
+
+    def pull_back(self, unary: Any, weights: Any, ids: Any, change: Any) -> Any:
+        """The product of `change`, in the form of `unary`, with the Jacobian of `marginals` in the
         unary costs.
 
         Marginals are the gradient of a concave function of the costs, so that the Jacobian is
@@ -128,72 +162,124 @@ class Host:
         Implicit differentiation by perturbation, NIPS 2010), here by central differences. That of
         SparseMAP is exact.
         """
-        if self.options["method"] == "sparsemap":
-            crfs, chosen = self.feed(unary, None, ids)
-            state = self._state(chosen, len(crfs))
-            found = relaxed(crfs, _floats(weights), state=state, **self.options)
-            rows = [c[: crf.n_vars] for c, crf in zip(change, crfs)]
-            return [_like(u, own) for u, own in zip(unary, found.pull_back(rows))]
+        assert isinstance(self.options, RelaxedOptions)
+        if self.options.method == "sparsemap":
+            plan, found = self._relaxed(unary, weights, ids)
+            return plan.places.like(unary, found.pull_back(plan.places.rows(change)))
         size = max((np.abs(c).max(initial=0.0) for c in change), default=0.0)
-        if size == 0.0:
-            return [np.zeros(np.shape(rows)) for rows in unary]
-        sides = []
-        for step in (STEP / size, -STEP / size):
-            moved = [np.asarray(rows, float) + step * c for rows, c in zip(unary, change)]
-            sides.append(self.marginals(moved, weights, ids))
-        return [(high - low) * size / (2 * STEP) for high, low in zip(*sides)]
+        step = STEP / max(size, 1e-300)
+        exact = {"tol": EXACTNESS * self.options.tol, "max_iter": 10 * self.options.max_iter}
+        high, low = (
+            self.marginals(_moved(unary, change, s), weights, ids, **exact) for s in (step, -step)
+        )
+        if isinstance(high, list):
+            return [(a - b) / (2 * step) for a, b in zip(high, low)]
+        return (high - low) / (2 * step)
 
     def labels(self, unary: Any, weights: Any, ids: Any) -> list[np.ndarray]:
-        """The most probable labels (V,) of each sample."""
+        """The most probable labels (V,) of each sample, zeros beyond its variables."""
         from gmlearn.solvers import solve
+        from gmlearn.solvers.many import solve_forests
 
-        crfs, _ = self.feed(unary, None, ids)
-        found = [solve(crf, _floats(weights)).labels for crf in crfs]
-        return [np.pad(labels, (0, len(rows) - len(labels))) for labels, rows in zip(found, unary)]
+        chosen = self._chosen(len(unary), ids)
+        plan = self.plan(len(unary), chosen, None, None)
+        samples, named = plan.feed(unary), _floats(weights)
+        crfs = samples.present()
+        found = solve_forests(crfs, named) or [solve(crf, named) for crf in crfs]
+        return [np.pad(r.labels, (0, len(u) - len(r.labels))) for r, u in zip(found, unary)]
 
 
-def with_unary(crf: CRF, rows: np.ndarray, name: str) -> CRF:
-    """The model plus unary costs `rows` (V' >= V, L)."""
-    size = int(crf.n_states.max(initial=1))
-    if rows.ndim != 2 or len(rows) < crf.n_vars or rows.shape[1] != size:
-        raise ValueError(f"{name}: expected shape ({crf.n_vars}, {size}), got {rows.shape}")
-    rows = rows[: crf.n_vars]
-    wrong = np.argwhere(np.isnan(rows) | np.isneginf(rows))
-    if len(wrong):
-        v, l = wrong[0].tolist()
+def with_costs(crfs: Sequence[CRF], costs: Any) -> list[CRF]:
+    """Models whose blocks have other numbers, a mapping from their number for each model."""
+    given = list(costs)
+    if len(given) != len(crfs):
         raise ValueError(
-            f"{name}: the cost of variable {v}, label {l} is {rows[v, l]}; expected finite costs, "
-            f"or +inf to forbid"
+            f"costs: expected one mapping for each of {len(crfs)} samples, got {len(given)}"
         )
-    fed = crf.copy()
-    fed.unary = crf.unary + crf.flat(rows)
+    fed = [crf.copy() for crf in crfs]
+    for k, (crf, own) in enumerate(zip(fed, given)):
+        for i, numbers in own.items():
+            crf.blocks[int(i)] = _replaced(crf.blocks[int(i)], numbers, k, i)
     return fed
 
 
 def _replaced(block: Any, numbers: Any, k: int, i: Any) -> Any:
-    arrays = [np.asarray(a, float) for a in numbers] if isinstance(numbers, (tuple, list)) else None
-    given = np.asarray(numbers, float) if arrays is None else arrays
-    for array in [given] if arrays is None else arrays:
-        if np.isnan(array).any():
-            raise ValueError(f"costs[{k}][{i}]: contains NaN; expected the costs of {block!r}")
+    several = isinstance(numbers, (tuple, list))
+    arrays = [np.asarray(a, float) for a in (numbers if several else [numbers])]
+    if any(np.isnan(array).any() for array in arrays):
+        raise ValueError(f"costs[{k}][{i}]: contains NaN; expected the costs of {block!r}")
     try:
-        return block.with_costs(given)
+        return block.with_costs(arrays if several else arrays[0])
     except ValueError as error:
         raise ValueError(f"costs[{k}][{i}]: {error}") from None
 
 
-def _like(rows: Any, own: np.ndarray) -> np.ndarray:
-    """`own` (V, L) in the shape of `rows` (V' >= V, L), zeros below."""
-    out = np.zeros(np.shape(rows))
-    out[: len(own)] = own
-    return out
+def _moved(unary: Any, change: Any, step: float) -> Any:
+    """unary + step change, in 64 bits."""
+    if isinstance(unary, (list, tuple)):
+        return [np.asarray(u, float) + step * np.asarray(c) for u, c in zip(unary, change)]
+    return np.asarray(unary, float) + step * np.asarray(change)
 
 
 def _floats(weights: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
     return {name: np.asarray(value, float) for name, value in (weights or {}).items()}
 
 
-def options_of_layer(output: str, temperature: float) -> dict[str, Any]:
-    """The options of `relaxed` behind an output by name."""
-    check_choice("output", output, tuple(METHODS))
-    return {"method": METHODS[output], "temperature": temperature}
+class LossBase:
+    """The mean loss of a batch (`gmlearn.structured_loss`) under costs from a network.
+
+    Parameters
+    ----------
+    models : one for all samples, or a list with one for each sample id; their own unary costs are
+        added to those of the network.
+    kind, options : as in `gmlearn.structured_loss`.
+    reduction : "mean" or "sum" over the batch.
+
+    Notes
+    -----
+    It is called with ``(unary, truth, ids=None, weights=None, costs=None)`` and returns a number.
+
+    unary : (B, V, L), or a list of (V, L); rows beyond a model's variables are ignored.
+    truth : int (B, V), or a list of (V,).
+    ids : int (B,), the samples: they choose the models of a list, and the dual state of each is
+        kept for the next call. By default all models of a list, in order.
+    weights : of the models, by segment.
+    costs : for each sample a mapping from the number of a block to its costs, in the shape of
+        `LossResult.blocks`: tables or strengths that come from a network.
+    """
+
+    def __init__(
+        self,
+        models: CRF | Sequence[CRF],
+        kind: str = "hinge",
+        *,
+        reduction: str = "mean",
+        **options: Any,
+    ):
+        super().__init__()
+        self.host = Host.of_loss(models, kind, reduction, options)
+        self.reduction = reduction
+
+
+class LayerBase:
+    """Marginals, or labels, of a batch of models under costs from a network.
+
+    Parameters
+    ----------
+    models : as in `StructuredLoss`.
+    output : "marginals", relaxed indicators at a temperature, or "sparsemap", sparse ones: both
+        differentiable in the unary costs; "labels", the most probable ones, without gradient.
+    options : of `gmlearn.relaxed`; `temperature` is that of marginals, or of the quadratic term of
+        "sparsemap".
+
+    Notes
+    -----
+    It is called with ``(unary, ids=None, weights=None)``, as `StructuredLoss`, and returns
+    marginals in the form of `unary`, or labels int (B, V) (a list of (V,) for a list). Weights have
+    no gradient here.
+    """
+
+    def __init__(self, models: CRF | Sequence[CRF], output: str = "marginals", **options: Any):
+        super().__init__()
+        self.host = Host.of_layer(models, output, options)
+        self.output = output

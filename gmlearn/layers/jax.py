@@ -9,12 +9,12 @@ arrays, traced or not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gmlearn.layers.host import Host, options_of_layer
-from gmlearn.model.crf import CRF
+from gmlearn.layers.host import LayerBase, LossBase
 
 try:
     import jax
@@ -25,16 +25,8 @@ except ImportError as error:
     ) from error
 
 
-class StructuredLoss:
-    """The mean loss of a batch (`gmlearn.structured_loss`) under costs from a network.
-
-    Parameters
-    ----------
-    models : one for all samples, or a list with one for each sample id; their own unary costs are
-        added to those of the network.
-    kind, options : as in `gmlearn.structured_loss`.
-    reduction : "mean" or "sum" over the batch.
-
+class StructuredLoss(LossBase):
+    __doc__ = f"""{LossBase.__doc__}
     Examples
     --------
     >>> import gmlearn as gm, jax, jax.numpy as jnp
@@ -47,26 +39,8 @@ class StructuredLoss:
     [0.5, -0.5]
     """
 
-    def __init__(
-        self,
-        models: CRF | Sequence[CRF],
-        kind: str = "hinge",
-        *,
-        reduction: str = "mean",
-        **options: Any,
-    ):
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f"reduction: expected 'mean' or 'sum', got {reduction!r}")
-        self.host = Host(models, kind=kind, **options)
-        self.reduction = reduction
-        self._value = self._differentiable()
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_value": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._value = self._differentiable()
+        return {"host": self.host, "reduction": self.reduction}
 
     def __call__(
         self,
@@ -76,21 +50,11 @@ class StructuredLoss:
         weights: Mapping[str, Any] | None = None,
         costs: Sequence[Mapping[Any, Any]] | None = None,
     ) -> jax.Array:
-        """The loss, a number.
-
-        Parameters
-        ----------
-        unary : (B, V, L), or a list of (V, L); rows beyond a model's variables are ignored.
-        truth : int (B, V), or a list of (V,).
-        ids : int (B,), the samples: they choose the models of a list, and the dual state of each
-            is kept for the next call. By default all models of a list, in order.
-        weights : of the models, by segment.
-        costs : for each sample a mapping from the number of a block to its costs, in the shape of
-            `LossResult.blocks`: tables or strengths that come from a network.
-        """
+        """The loss, a number."""
         return self._value((unary, dict(weights or {}), costs), (truth, ids))
 
-    def _differentiable(self) -> Any:
+    @cached_property
+    def _value(self) -> Any:
         @jax.custom_vjp
         def value(given: Any, fixed: Any) -> jax.Array:
             return self._call(given, fixed)[0]
@@ -114,54 +78,25 @@ class StructuredLoss:
     def _on_host(self, given: Any, fixed: Any) -> Any:
         given, fixed = jax.tree.map(np.asarray, (given, fixed))
         unary, weights, costs = given
-        value, rows, *rest = self.host.loss(unary, fixed[0], weights, costs, fixed[1])
+        value, *slopes = self.host.loss(unary, fixed[0], weights, costs, fixed[1])
         scale = 1.0 / len(unary) if self.reduction == "mean" else 1.0
-        stacked: Any = rows if isinstance(unary, (list, tuple)) else np.stack(rows)
-        leaves = jax.tree.leaves((stacked, rest))
+        leaves = jax.tree.leaves(slopes)
         shapes, tree = jax.tree.flatten(given)
         dtype = np.result_type(*(a.dtype for a in jax.tree.leaves(unary)))
         cast = [np.asarray(scale * a, s.dtype).reshape(s.shape) for a, s in zip(leaves, shapes)]
         return np.asarray(scale * value, dtype), jax.tree.unflatten(tree, cast)
 
 
-class StructuredLayer:
-    """Marginals, or labels, of a batch of models under costs from a network.
-
-    Parameters
-    ----------
-    models : as in `StructuredLoss`.
-    output : "marginals", relaxed indicators at a temperature, or "sparsemap", sparse ones: both
-        differentiable in the unary costs; "labels", the most probable ones, without gradient.
-    temperature : of marginals, or of the quadratic term of "sparsemap".
-    options : of `gmlearn.relaxed`.
-    """
-
-    def __init__(
-        self,
-        models: CRF | Sequence[CRF],
-        output: str = "marginals",
-        *,
-        temperature: float = 1.0,
-        **options: Any,
-    ):
-        self.host = Host(models, **options_of_layer(output, temperature), **options)
-        self.output = output
-        self._value = self._differentiable()
+class StructuredLayer(LayerBase):
+    __doc__ = LayerBase.__doc__
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_value": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._value = self._differentiable()
+        return {"host": self.host, "output": self.output}
 
     def __call__(
         self, unary: Any, ids: Any = None, weights: Mapping[str, Any] | None = None
     ) -> Any:
-        """Marginals in the shape of `unary`, or labels int (B, V) (a list of (V,) for a list).
-
-        unary, ids, weights : as in `StructuredLoss`; weights have no gradient here.
-        """
+        """Marginals in the form of `unary`, or labels."""
         fixed = jax.lax.stop_gradient(dict(weights or {})), ids
         if self.output != "labels":
             return self._value(unary, fixed)
@@ -172,7 +107,8 @@ class StructuredLayer:
         found = [a.astype(np.int32) for a in self.host.labels(unary, *fixed)]
         return found if isinstance(unary, (list, tuple)) else np.stack(found)
 
-    def _differentiable(self) -> Any:
+    @cached_property
+    def _value(self) -> Any:
         def call(function: Any, unary: Any, *rest: Any) -> Any:
             return jax.pure_callback(
                 function, _shapes(unary), unary, *rest, vmap_method="sequential"
@@ -197,8 +133,8 @@ class StructuredLayer:
 
     def _pull_back(self, unary: Any, fixed: Any, change: Any) -> Any:
         weights, ids = fixed
-        rows = [np.asarray(c) for c in change]
-        return _as(unary, self.host.pull_back(unary, weights, ids, rows))
+        unary, change = jax.tree.map(np.asarray, (unary, change))
+        return _as(unary, self.host.pull_back(unary, weights, ids, change))
 
 
 def _shapes(tree: Any) -> Any:
@@ -206,11 +142,11 @@ def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)), tree)
 
 
-def _as(unary: Any, found: list[np.ndarray]) -> Any:
-    """Arrays of each sample in the form and dtype of `unary`."""
+def _as(unary: Any, found: Any) -> Any:
+    """Arrays in the dtype of `unary`."""
     if isinstance(unary, (list, tuple)):
         return type(unary)(f.astype(u.dtype) for f, u in zip(found, unary))
-    return np.stack(found).astype(unary.dtype)
+    return found.astype(unary.dtype)
 
 
 def _nothing(fixed: Any) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.decompositions.base import DualCosts
-from gmlearn.layers.loss import LossState, ascend, by_sample, keep, likelihood, start_at
+from gmlearn.layers.loss import LossState, ascend, keep, likelihood, start_at
+from gmlearn.layers.plan import PlanOptions
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.layers.sparsemap import SparseMAP
 from gmlearn.learn.batch import SampleBatch
@@ -43,16 +44,40 @@ class Relaxed:
         """
         if not self._systems or self.state is None or self.state.samples is None:
             raise TypeError('pull_back: only for relaxed(..., method="sparsemap")')
-        single = not isinstance(self.node, list)
-        rows, out = [change] if single else list(change), []
-        for batch, system in zip(self.state.samples.batches, self._systems):
-            models = [s.crf for s in batch.samples]
-            own = rows[batch.first : batch.first + len(models)]
-            flat = np.zeros(system.sizes[1] - system.sizes[0])
-            parts = [crf.flat(np.asarray(r, float)) for crf, r in zip(models, own)]
-            flat[: batch.model.n_coords] = np.concatenate(parts)
-            out += by_sample(batch, system.pull_back(flat)[: batch.model.n_coords])
+        single, samples = not isinstance(self.node, list), self.state.samples
+        given = zip(samples.crfs, [change] if single else change)
+        flat = np.concatenate([crf.flat(np.asarray(rows, float)) for crf, rows in given])
+        products, begin = [], 0
+        for batch, system in zip(samples.batches, self._systems):
+            end = begin + batch.model.n_coords
+            right = np.zeros(system.sizes[1] - system.sizes[0])
+            right[: end - begin] = flat[begin:end]
+            products.append(system.pull_back(right)[: end - begin])
+            begin = end
+        out = samples.rows(np.concatenate(products))
         return out[0] if single else out
+
+
+@dataclass(frozen=True)
+class RelaxedOptions(PlanOptions):
+    """The options of `relaxed`, which see."""
+
+    method: str = "dual"
+    temperature: float = 1.0
+    decomposition: Any = "auto"
+    max_iter: int = 400
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+        check_number("temperature", self.temperature, low=0, strict=True)
+        check_number("max_iter", self.max_iter, low=0, integer=True)
+        check_number("tol", self.tol, low=0)
+
+    @property
+    def settings(self) -> Settings:
+        soft = self.temperature if self.method == "soft" else 0.0
+        return Settings("none", self.decomposition, soft, labelled=False)
 
 
 def relaxed(
@@ -87,49 +112,42 @@ def relaxed(
     >>> gm.relaxed(crf, method="lp").node.tolist()
     [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
     """
-    check_choice("method", method, METHODS)
-    check_number("temperature", temperature, low=0, strict=True)
-    check_number("max_iter", max_iter, low=0, integer=True)
-    single = isinstance(crf, CRF)
+    options = RelaxedOptions(method, temperature, decomposition, max_iter, tol)
     crfs = [crf] if isinstance(crf, CRF) else check_models("crf", crf)
     if method == "lp":
-        return _by_linear_program(crfs, weights, single)
-    settings = Settings("none", decomposition, temperature if method == "soft" else 0.0)
-    samples = unlabelled(crfs, settings, state)
+        found = _by_linear_program(crfs, weights)
+    else:
+        known = None if state is None else state.samples
+        samples = options.joined(crfs, [least_labels(c) for c in crfs], None, known)
+        found = relaxed_of(samples, options, weights, state)
+    if isinstance(crf, CRF):
+        return replace(found, node=found.node[0], bound=float(found.bound[0]))
+    return found
+
+
+def relaxed_of(
+    samples: JoinedSamples, options: RelaxedOptions, weights: Any, state: LossState | None
+) -> Relaxed:
+    """The relaxed solutions of joined samples at their present costs."""
     named = samples.layout.check(weights)
-    node, bound, systems = [], [], []
+    bound, means, systems = [], [], []
     kept: list[DualCosts | None] = []
     for batch, a, b in zip(samples.batches, samples.ends, samples.ends[1:]):
         w = batch.layout.join(named)
         start_at(batch, w, None if state is None else state.costs[a:b])
-        if method == "sparsemap":
-            problem = SparseMAP(batch, w, temperature)
-            found = problem.run(max_iter, tol)
+        if options.method == "sparsemap":
+            problem = SparseMAP(batch, w, options.temperature)
+            found = problem.run(options.max_iter, options.tol)
             systems.append(found.system)
-            theta = batch.dual.share + problem.mixture.state.centre
-            mean, values = found.z, found.dual
+            mean, values, lam = found.z, found.dual, problem.mixture.state.centre
         else:
-            mean, values, theta = (_soft if method == "soft" else _hard)(batch, w, max_iter, tol)
-        node += by_sample(batch, mean[: batch.model.n_coords])
+            method = _soft if options.method == "soft" else _hard
+            mean, values, lam = method(batch, w, options.max_iter, options.tol)
+        means.append(mean[: batch.model.n_coords])
         bound.append(values)
-        kept += keep(batch, theta)
-    kept_state = LossState(kept, samples)
-    if single:
-        return Relaxed(node[0], float(bound[0][0]), kept_state, tuple(systems))
-    return Relaxed(node, np.concatenate(bound), kept_state, tuple(systems))
-
-
-def unlabelled(
-    crfs: Sequence[CRF], settings: Settings, state: LossState | None = None
-) -> JoinedSamples:
-    """Models without true labels: those of the least unary costs stand in for them."""
-    truths = [least_labels(crf) for crf in crfs] if state is None else []
-    hidden = [None] * len(crfs)
-    samples = None if state is None else state.samples
-    if samples is not None and samples.take_unary(crfs, samples.truths, hidden, settings):
-        return samples
-    truths = truths or [least_labels(crf) for crf in crfs]
-    return JoinedSamples(crfs, truths, hidden, settings, feasible=False)
+        kept += keep(batch, lam)
+    node = samples.rows(np.concatenate(means))
+    return Relaxed(node, np.concatenate(bound), LossState(kept, samples), tuple(systems))
 
 
 def least_labels(crf: CRF) -> np.ndarray:
@@ -140,11 +158,11 @@ def least_labels(crf: CRF) -> np.ndarray:
 def _hard(
     batch: SampleBatch, w: np.ndarray, max_iter: int, tol: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(relaxed indicators, bounds (n,), dual costs) of the hard dual."""
+    """(relaxed indicators, bounds (n,), multipliers) of the hard dual."""
     last = ascend(batch, w, max_iter, tol)
     agreed = last.blend is None or last.disagreement == 0.0
-    values = batch.minima_by_sample(batch.vertex(w))
-    return last.mean if agreed else last.blend, values, batch.dual.share + batch.dual.lam  # type: ignore[return-value]
+    values = batch.minima_by_sample(batch.vertex_here())
+    return last.mean if agreed else last.blend, values, batch.dual.lam  # type: ignore[return-value]
 
 
 def _soft(
@@ -152,14 +170,11 @@ def _soft(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same of the soft dual."""
     found = likelihood(batch, w, max_iter, tol)
-    return found.mean, found.minima, found.theta
+    return found.mean, found.minima, found.lam
 
 
-def _by_linear_program(crfs: Sequence[CRF], weights: Any, single: bool) -> Relaxed:
+def _by_linear_program(crfs: Sequence[CRF], weights: Any) -> Relaxed:
     from gmlearn.solvers import solve
 
     found = [solve(crf, weights, solver="lp") for crf in crfs]
-    nodes, bounds = [r.relaxed for r in found], [r.bound for r in found]
-    if single:
-        return Relaxed(nodes[0], bounds[0], None)
-    return Relaxed(nodes, np.array(bounds), None)
+    return Relaxed([r.relaxed for r in found], np.array([r.bound for r in found]), None)

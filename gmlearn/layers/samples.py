@@ -1,9 +1,11 @@
-"""Samples of a structured loss: joined batches whose blocks report the gradient in their costs."""
+"""Samples of a structured loss: joined and decomposed once, then moved to other costs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,96 +24,191 @@ MOST_SAMPLES, MOST_LABELS = 4096, 2**17
 
 @dataclass(frozen=True)
 class Settings:
-    """What slaves depend on besides the samples: `loss` and `decomposition` by name or object, and
-    the `temperature` of soft minima, 0 for hard ones.
+    """What slaves depend on besides the samples.
+
+    loss, decomposition : by name or object.   temperature : of soft minima, 0 for hard ones.
+    gradients : do the weights have a segment `COSTS`, for the gradients in the blocks' numbers?
+    labelled : are there true labels, which must be feasible then?
     """
 
     loss: str | Loss
     decomposition: Any
     temperature: float
+    gradients: bool = False
+    labelled: bool = True
 
 
 class JoinedSamples:
     """Models with their true labels, in joined batches.
 
+    What is built depends on the models' blocks. Unary costs and true labels may change afterwards
+    (`move`), for the price of writing them down.
+
     Attributes
     ----------
-    crfs, truths : of each sample.   feasible : must the truths be?
-    layout : of the weights of all models.
-    batches : `SampleBatch`, whose weights have one more segment, `COSTS`.
+    crfs : of each sample, as they were built.   blocks : theirs.
+    unary, truth : the present unary costs and true labels of all samples, one after the other.
+    layout : of the weights of all models.   batches : `SampleBatch`.
+    ends : numbers of samples before each batch.
     """
 
     def __init__(
         self,
         crfs: Sequence[CRF],
         truths: Sequence[Any],
-        hidden: Sequence[Any],
+        hidden: Sequence[Any] | None,
         settings: Settings,
-        feasible: bool = True,
     ):
-        self.settings, self.feasible = settings, feasible
+        self.settings, self.loss = settings, make_loss(settings.loss)
+        self.latent = hidden is not None and any(h is not None for h in hidden)
+        masks = [None] * len(crfs) if hidden is None else hidden
         samples = [
-            check_sample(k, Sample(*given)) for k, given in enumerate(zip(crfs, truths, hidden))
+            check_sample(k, Sample(*given)) for k, given in enumerate(zip(crfs, truths, masks))
         ]
-        self.crfs, self.truths = [s.crf for s in samples], [s.labels for s in samples]
+        self.crfs = [s.crf for s in samples]
         self.blocks = [list(crf.blocks) for crf in self.crfs]
-        self.hidden = [s.hidden for s in samples]
-        check_costs(self.crfs)
+        self.truth = np.concatenate([s.labels for s in samples])
+        self.unary = np.concatenate([crf.unary for crf in self.crfs])
+        #: where the variables, and the labels of variables, of each sample begin
+        self.first_variable = np.cumsum([0, *(crf.n_vars for crf in self.crfs)])
+        self.first_label = np.cumsum([0, *(crf.n_coords for crf in self.crfs)])
+        self.check_costs(self.unary)
         self.layout = WeightLayout.merged((crf.layout.shapes for crf in self.crfs), "models")
         sizes = batch_sizes(samples, settings.decomposition, MOST_SAMPLES, MOST_LABELS)
         self.ends = np.cumsum([0, *sizes]).tolist()
-        self.batches = [self._batch(samples[a:b], a) for a, b in zip(self.ends, self.ends[1:])]
+        self.batches = [self._batch(samples[a:b], a) for a, b in pairwise(self.ends)]
+        #: what the loss adds to the unary costs, by the first sample of a batch
+        self._loss_costs: dict[int, np.ndarray] = {}
+        self._detailed: JoinedSamples | None = None
+
+    @property
+    def hidden(self) -> list[Any] | None:
+        """The masks of hidden variables, if there are any."""
+        if not self.latent:
+            return None
+        return [s.hidden for batch in self.batches for s in batch.samples]
+
+    @cached_property
+    def states(self) -> np.ndarray:
+        """int (V,): the numbers of states of all samples' variables."""
+        return np.concatenate([crf.n_states for crf in self.crfs])
 
     def _batch(self, samples: list[Sample], first: int) -> SampleBatch:
-        own = [[b.own_costs() for b in s.crf.blocks] for s in samples]
-        counts = [int(n.sum()) for blocks in own for n in blocks if n is not None]
-        size, begin = sum(counts), 0
-        for k, (sample, blocks) in enumerate(zip(samples, own)):
-            crf = sample.crf.copy()
-            for i, n in enumerate(blocks):
-                if n is not None:
-                    start = begin + np.cumsum(n) - n
-                    crf.blocks[i] = crf.blocks[i].with_cost_gradient(COSTS, start, size)
-                    begin += int(n.sum())
-            samples[k] = Sample(crf, sample.labels, sample.hidden)
-        layout = WeightLayout({**self.layout.shapes, COSTS: (size,)})
-        settings = self.settings
-        loss = make_loss(settings.loss)
-        recipe = Recipe(loss, settings.decomposition, layout, settings.temperature)
+        layout = self.layout
+        if self.settings.gradients:
+            samples, size = with_gradients(samples)
+            layout = WeightLayout({**layout.shapes, COSTS: (size,)})
+        recipe = Recipe(self.loss, self.settings.decomposition, layout, self.settings.temperature)
         batch = SampleBatch(first, samples, recipe)
-        if self.feasible and not np.isfinite(batch.truth_fixed):
+        if self.settings.labelled and not np.isfinite(batch.truth_fixed):
             check_feasible(batch)
         return batch
 
-    def take_unary(
-        self, crfs: Sequence[CRF], truths: Sequence[Any], hidden: Sequence[Any], settings: Settings
-    ) -> bool:
-        """Move to models that differ in their unary costs only; False if they differ in more."""
-        same = (
-            settings == self.settings
-            and len(crfs) == len(self.crfs)
-            and all(h is None for h in (*hidden, *self.hidden))
-            and all(map(_same_blocks, crfs, self.crfs, self.blocks))
-            and all(map(np.array_equal, truths, self.truths))
-            and all(batch.dual.slaves.crf is batch.augmented for batch in self.batches)
-        )
-        if not same:
+    # ------------------------------------------------------------------ other costs, other labels
+
+    def holds(self, crfs: Sequence[CRF]) -> bool:
+        """Do the models differ from those that were joined in their unary costs only?"""
+        return len(crfs) == len(self.crfs) and all(map(_same_blocks, crfs, self.crfs, self.blocks))
+
+    def move(self, unary: np.ndarray, truth: np.ndarray | None = None) -> bool:
+        """Move to other unary costs (n_coords,) and true labels (V,) of all samples; False, and
+        nothing has changed, where slaves would have to be built anew.
+        """
+        self.check_costs(unary)
+        truth = truth if self.settings.labelled else None
+        relabelled = truth is not None and not np.array_equal(truth, self.truth)
+        slaves = all(batch.dual.slaves.crf is batch.augmented for batch in self.batches)
+        if self.latent or not slaves or (relabelled and self.loss.adds("blocks", "constant")):
             return False
-        check_costs(crfs)
+        if not np.array_equal(np.isinf(unary), np.isinf(self.unary)):
+            return False  # labels that are forbidden are not counted when slaves are made
+        if truth is not None and relabelled:
+            self.check_labels(truth)
+            self.truth = np.array(truth, np.int64)
+        self.unary = unary
         for batch, a, b in zip(self.batches, self.ends, self.ends[1:]):
-            unary = np.concatenate([crf.unary for crf in crfs[a:b]])
-            if not np.array_equal(np.isinf(unary), np.isinf(batch.model.unary)):
-                return False
-        for batch, a, b in zip(self.batches, self.ends, self.ends[1:]):
-            unary = np.concatenate([crf.unary for crf in crfs[a:b]])
-            change = np.subtract(
-                unary, batch.model.unary, out=np.zeros(len(unary)), where=np.isfinite(unary)
-            )
-            batch.augmented.unary = batch.augmented.unary + change
-            batch.model.unary = unary
-            batch.set_truth(batch.truth)
-        self.crfs = list(crfs)
+            batch.model.unary = unary[self.first_label[a] : self.first_label[b]]
+            if relabelled:
+                batch.set_truth(self.truth[self.first_variable[a] : self.first_variable[b]])
+            else:
+                batch.set_fixed()
+            if batch.augmented is not batch.model:
+                batch.augmented.unary = batch.model.unary + self._of_loss(batch, relabelled)
+            if relabelled and self.settings.labelled and not np.isfinite(batch.truth_fixed):
+                check_feasible(batch)
         return True
+
+    def rebuilt(self, unary: np.ndarray, truth: np.ndarray | None, **changes: Any) -> JoinedSamples:
+        """The same models at other costs and labels, with other settings, joined anew."""
+        crfs = self.present(unary)
+        labels = np.split(self.truth if truth is None else truth, self.first_variable[1:-1])
+        return JoinedSamples(crfs, labels, self.hidden, replace(self.settings, **changes))
+
+    def present(self, unary: np.ndarray | None = None) -> list[CRF]:
+        """The models with the present unary costs, or with others (n_coords,)."""
+        flat = self.unary if unary is None else unary
+        crfs = [crf.copy() for crf in self.crfs]
+        for crf, a, b in zip(crfs, self.first_label, self.first_label[1:]):
+            crf.unary = flat[a:b]
+        return crfs
+
+    def detailed(self, unary: np.ndarray, truth: np.ndarray) -> JoinedSamples:
+        """The same models with gradients in their blocks' numbers, at these costs and labels."""
+        if self._detailed is None or not self._detailed.move(unary, truth):
+            self._detailed = self.rebuilt(unary, truth, gradients=True)
+        return self._detailed
+
+    def _of_loss(self, batch: SampleBatch, relabelled: bool) -> np.ndarray:
+        """float (n_coords,): what the loss adds to the unary costs."""
+        known = self._loss_costs.get(batch.first)
+        if known is None or relabelled:
+            given = zip(batch.samples, batch.losses, batch.truths)
+            own = [(s.crf, loss.unary(s.crf, labels, s.observed)) for s, loss, labels in given]
+            known = np.concatenate([np.zeros(c.n_coords) if u is None else u for c, u in own])
+            self._loss_costs[batch.first] = known
+        return known
+
+    def check_costs(self, unary: np.ndarray) -> None:
+        """No NaN in unary costs (n_coords,); the message names the sample."""
+        wrong = self.first_label_that(np.isnan(unary))
+        if wrong is not None:
+            raise ValueError(
+                f"samples[{wrong[0]}].crf.unary: contains NaN (first at variable {wrong[1]}); a "
+                f"cost is finite, or +inf to forbid"
+            )
+
+    def check_labels(self, truth: np.ndarray) -> None:
+        """True labels (V,) within the numbers of states."""
+        wrong = np.flatnonzero((truth < 0) | (truth >= self.states))
+        if len(wrong):
+            k = int(np.searchsorted(self.first_variable, wrong[0], "right")) - 1
+            v = int(wrong[0] - self.first_variable[k])
+            raise ValueError(
+                f"samples[{k}].labels: variable {v} has states 0..{self.states[wrong[0]] - 1}, got "
+                f"{int(truth[wrong[0]])}"
+            )
+
+    def first_label_that(self, mask: np.ndarray) -> tuple[int, int, int] | None:
+        """(sample, variable, label) of the first True in a mask (n_coords,)."""
+        if not mask.any():
+            return None
+        at = int(mask.argmax())
+        k = int(np.searchsorted(self.first_label, at, "right")) - 1
+        at -= int(self.first_label[k])
+        offsets = self.crfs[k].offsets
+        v = int(np.searchsorted(offsets, at, "right")) - 1
+        return k, v, at - int(offsets[v])
+
+    # ------------------------------------------------------------------ sample by sample
+
+    def rows(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Values of all labels (n_coords,) as (V, L) of each sample."""
+        sizes = {batch.model.n_coords // max(batch.model.n_vars, 1) for batch in self.batches}
+        if len(sizes) == 1 and all(batch.model.uniform for batch in self.batches):
+            table = flat.reshape(-1, sizes.pop())
+            return [table[a:b] for a, b in pairwise(self.first_variable.tolist())]
+        parts = pairwise(self.first_label.tolist())
+        return [crf.rows(flat[a:b]) for crf, (a, b) in zip(self.crfs, parts)]
 
     def gradients_of_blocks(
         self, batch: SampleBatch, found: np.ndarray | None, w: dict[str, np.ndarray]
@@ -134,6 +231,22 @@ class JoinedSamples:
         return out
 
 
+def with_gradients(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
+    """Samples whose blocks report the gradient in their own numbers, and how many there are."""
+    own = [[b.own_costs() for b in s.crf.blocks] for s in samples]
+    size = sum(int(n.sum()) for blocks in own for n in blocks if n is not None)
+    begin, out = 0, []
+    for sample, blocks in zip(samples, own):
+        crf = sample.crf.copy()
+        for i, n in enumerate(blocks):
+            if n is not None:
+                start = begin + np.cumsum(n) - n
+                crf.blocks[i] = crf.blocks[i].with_cost_gradient(COSTS, start, size)
+                begin += int(n.sum())
+        out.append(Sample(crf, sample.labels, sample.hidden))
+    return out, size
+
+
 def _same_blocks(crf: CRF, old: CRF, blocks: list[Any]) -> bool:
     return (
         crf.constant == old.constant
@@ -141,14 +254,3 @@ def _same_blocks(crf: CRF, old: CRF, blocks: list[Any]) -> bool:
         and all(a is b for a, b in zip(crf.blocks, blocks))
         and (crf.offsets is old.offsets or np.array_equal(crf.offsets, old.offsets))
     )
-
-
-def check_costs(crfs: Sequence[CRF]) -> None:
-    """No NaN in the unary costs; the message names the sample, as a network wants it."""
-    for k, crf in enumerate(crfs):
-        if np.isnan(crf.unary).any():
-            v = int(np.searchsorted(crf.offsets, np.flatnonzero(np.isnan(crf.unary))[0], "right"))
-            raise ValueError(
-                f"samples[{k}].crf.unary: contains NaN (first at variable {v - 1}); a cost is "
-                f"finite, or +inf to forbid"
-            )

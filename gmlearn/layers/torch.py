@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.layers.host import Host, options_of_layer
-from gmlearn.model.crf import CRF
+from gmlearn.layers.host import Host, LayerBase, LossBase
 
 try:
     import torch
@@ -23,30 +22,8 @@ except ImportError as error:
     ) from error
 
 
-class StructuredLoss(torch.nn.Module):
-    """The mean loss of a batch (`gmlearn.structured_loss`) under costs from a network.
-
-    Parameters
-    ----------
-    models : one for all samples, or a list with one for each sample id; their own unary costs are
-        added to those of the network.
-    kind, options : as in `gmlearn.structured_loss`.
-    reduction : "mean" or "sum" over the batch.
-    """
-
-    def __init__(
-        self,
-        models: CRF | Sequence[CRF],
-        kind: str = "hinge",
-        *,
-        reduction: str = "mean",
-        **options: Any,
-    ):
-        super().__init__()
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f"reduction: expected 'mean' or 'sum', got {reduction!r}")
-        self.host = Host(models, kind=kind, **options)
-        self.reduction = reduction
+class StructuredLoss(LossBase, torch.nn.Module):
+    __doc__ = LossBase.__doc__
 
     def forward(
         self,
@@ -56,55 +33,20 @@ class StructuredLoss(torch.nn.Module):
         weights: Mapping[str, torch.Tensor] | None = None,
         costs: Sequence[Mapping[Any, Any]] | None = None,
     ) -> torch.Tensor:
-        """The loss, a number.
-
-        Parameters
-        ----------
-        unary : (B, V, L), or a list of (V, L); rows beyond a model's variables are ignored.
-        truth : int (B, V), or a list of (V,).
-        ids : int (B,), the samples: they choose the models of a list, and the dual state of each
-            is kept for the next call. By default all models of a list, in order.
-        weights : of the models, by segment.
-        costs : for each sample a mapping from the number of a block to its costs, in the shape of
-            `LossResult.blocks`: tables or strengths that come from a network.
-        """
+        """The loss, a number."""
         tree = Tree((unary, dict(weights or {}), costs))
         fixed = (_numpy(truth), _numpy(ids))
         total = _Loss.apply(self.host, tree, fixed, *tree.tensors)
         return total / len(unary) if self.reduction == "mean" else total
 
 
-class StructuredLayer(torch.nn.Module):
-    """Marginals, or labels, of a batch of models under costs from a network.
-
-    Parameters
-    ----------
-    models : as in `StructuredLoss`.
-    output : "marginals", relaxed indicators at a temperature, or "sparsemap", sparse ones: both
-        differentiable in the unary costs; "labels", the most probable ones, without gradient.
-    temperature : of marginals, or of the quadratic term of "sparsemap".
-    options : of `gmlearn.relaxed`.
-    """
-
-    def __init__(
-        self,
-        models: CRF | Sequence[CRF],
-        output: str = "marginals",
-        *,
-        temperature: float = 1.0,
-        **options: Any,
-    ):
-        super().__init__()
-        self.host = Host(models, **options_of_layer(output, temperature), **options)
-        self.output = output
+class StructuredLayer(LayerBase, torch.nn.Module):
+    __doc__ = LayerBase.__doc__
 
     def forward(
         self, unary: Any, ids: Any = None, weights: Mapping[str, torch.Tensor] | None = None
     ) -> Any:
-        """Marginals in the shape of `unary`, or labels int (B, V) (a list of (V,) for a list).
-
-        unary, ids, weights : as in `StructuredLoss`; weights have no gradient here.
-        """
+        """Marginals in the form of `unary`, or labels."""
         tree, fixed = Tree(unary), (_numpy(weights), _numpy(ids))
         if self.output == "labels":
             found = self.host.labels(tree.arrays(tree.tensors), *fixed)
@@ -193,7 +135,7 @@ class _Marginals(torch.autograd.Function):
     def backward(ctx: Any, *changes: torch.Tensor) -> Any:
         tree, tensors = ctx.tree, ctx.saved_tensors
         unary, change = tree.arrays(tensors), tree.arrays(changes)
-        slopes = ctx.host.pull_back(unary, *ctx.fixed, list(change))
+        slopes = ctx.host.pull_back(unary, *ctx.fixed, change)
         return None, None, None, *tree.gradients(slopes, tensors)
 
 

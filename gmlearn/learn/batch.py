@@ -85,7 +85,8 @@ class SampleBatch:
         #: float (n,): what no slave holds of each sample
         self.constants = np.array([crf.constant for crf in self.separate])
         self.model = _union([s.crf for s in self.samples])
-        self.augmented = _union(self.separate)
+        alone = all(crf is s.crf for crf, s in zip(self.separate, self.samples))
+        self.augmented = self.model if alone else _union(self.separate)
         power = "log_partition" if self.temperature > 0 else None
         slaves = decompose(self.augmented, recipe.decomposition, power)
         #: at a temperature: the soft slaves
@@ -115,8 +116,14 @@ class SampleBatch:
         """Use `labels`, of all samples one after the other, as the completed truth."""
         self.truth = np.array(labels, np.int64)
         self.truth_features = self.layout.join(self.model.features(self.truth))
-        zero = {name: np.zeros(shape) for name, shape in self.model.layout.shapes.items()}
-        self.truth_fixed = self.model.energy(self.truth, zero)
+        self.set_fixed()
+
+    def set_fixed(self) -> None:
+        """The energy of the completed truth at weights of zero."""
+        model = self.model
+        zero = {name: np.zeros(shape) for name, shape in model.layout.shapes.items()}
+        each = model.energies(self.truth, zero, unary=model.unary)
+        self.truth_fixed = float(each.sum()) + model.constant
 
     def truth_energy(self, w: np.ndarray) -> float:
         """E(x^k; w), summed over the samples."""
@@ -143,6 +150,10 @@ class SampleBatch:
         temperature.
         """
         self.set_weights(w)
+        return self.vertex_here(lam)
+
+    def vertex_here(self, lam: np.ndarray | None = None) -> Vertex:
+        """The same at the weights last set."""
         if self.temperature > 0:
             return self.soft_vertex(lam)
         current = self.dual.round(lam)

@@ -22,6 +22,11 @@ ARMIJO, ROUNDING = 1e-4, 1e-15
 LEAST_FALL = 1e-14
 
 
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """<a, b>; unlike ``a @ b`` the same bits for every number of BLAS threads."""
+    return float(np.einsum("i,i->", a, b))
+
+
 @dataclass
 class LbfgsState:
     """x, slope : float (n,), the point and the gradient there.   value : f; NaN if not known.
@@ -43,7 +48,7 @@ class LbfgsState:
 
     def add(self, step: np.ndarray, change: np.ndarray) -> None:
         """Keep a pair of positive curvature; the oldest one goes."""
-        if not step @ change > 1e-12 * (change @ change):
+        if not dot(step, change) > 1e-12 * dot(change, change):
             return
         if self.kept == PAIRS:
             self.steps[:-1], self.changes[:-1] = self.steps[1:], self.changes[1:]
@@ -60,15 +65,15 @@ class LbfgsState:
         used = np.flatnonzero(curvature > 0)
         parts = np.zeros(len(curvature))
         for i in used[::-1]:
-            parts[i] = (steps[i] @ q) / curvature[i]
+            parts[i] = dot(steps[i], q) / curvature[i]
             q = q - parts[i] * changes[i]
         if len(used):
             last = used[-1]
-            q *= curvature[last] / (changes[last] @ changes[last])
+            q *= curvature[last] / dot(changes[last], changes[last])
         else:
             q /= max(float(np.abs(q).sum()), 1.0)
         for i in used:
-            q += (parts[i] - (changes[i] @ q) / curvature[i]) * steps[i]
+            q += (parts[i] - dot(changes[i], q) / curvature[i]) * steps[i]
         return q
 
 
@@ -82,14 +87,14 @@ def iterate(function: Function, state: LbfgsState, low: np.ndarray, high: np.nda
     held = ((state.x <= low) & (state.slope > 0)) | ((state.x >= high) & (state.slope < 0))
     free = ~held if held.any() else None
     direction = state.direction(free)
-    if not direction @ state.slope < 0.0:
+    if not dot(direction, state.slope) < 0.0:
         state.kept = 0
         direction = state.direction(free)
     length = 1.0
     for _ in range(MOST_TRIALS):
         x = np.clip(state.x + length * direction, low, high)
         step = x - state.x
-        promised = float(step @ state.slope)
+        promised = dot(step, state.slope)
         if promised >= 0.0:
             return False
         value, slope = function(x)

@@ -141,12 +141,13 @@ def number_of_multipliers(batch: SampleBatch) -> int:
 
 
 def soft_value(
-    batch: SampleBatch, w: np.ndarray, lam: np.ndarray
+    batch: SampleBatch, w: np.ndarray | None, lam: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """(slope in w, soft hinge, gradient in lambda) of one batch; what L-BFGS moves is projected
-    onto zero sums.
+    onto zero sums. Without `w` the weights stay those last set.
     """
-    batch.set_weights(w)
+    if w is not None:
+        batch.set_weights(w)
     shared = shared_multipliers(batch)
     if len(shared) == 0:
         vertex, slope = batch.soft_vertex(), lam
@@ -155,4 +156,4 @@ def soft_value(
         whole[shared] = lam
         vertex = batch.soft_vertex(batch.dual.centred(whole))
         slope = -batch.weight * batch.dual.centred(vertex.ind)[shared]
-    return batch.slope(vertex.features), batch.hinge(w, vertex.value), slope
+    return batch.slope(vertex.features), batch.hinge(batch.weights, vertex.value), slope

@@ -46,8 +46,15 @@ class Loss(ABC):
         """This loss where the truth is one of several labels, bool (n_coords,)."""
         raise ValueError(f"needs a loss on single labels, got {self.name!r}")
 
+    @classmethod
+    def adds(cls, *parts: str) -> bool:
+        """Does the loss define any of `unary`, `blocks`, `constant`?"""
+        return any(getattr(cls, part) is not getattr(Loss, part) for part in parts)
+
     def augment(self, crf: CRF, truth: np.ndarray, observed: np.ndarray | None = None) -> CRF:
-        """The model of E(x) - Delta(x, truth)."""
+        """The model of E(x) - Delta(x, truth); the model itself where the loss adds nothing."""
+        if not self.adds("unary", "blocks", "constant"):
+            return crf
         observed = np.ones(crf.n_vars, bool) if observed is None else observed
         augmented = crf.copy()
         unary = self.unary(crf, truth, observed)

@@ -62,8 +62,10 @@ class Dual:
 
     def set_unary(self, w: Mapping[str, np.ndarray]) -> None:
         """The same for the unary costs alone: what moves between known minimisers need."""
-        #: float (n_coords,): what each copy of a coordinate has of its unary cost
-        self.unary_share = self.slaves.unary(w) / np.maximum(self.slaves.count, 1.0)
+        #: float (n_coords,): the unary costs
+        self.unary = self.slaves.unary(w)
+        #: what each copy of a coordinate has of its unary cost
+        self.unary_share = self.unary / np.maximum(self.slaves.count, 1.0)
 
     @property
     def share(self) -> np.ndarray:

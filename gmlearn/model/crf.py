@@ -237,12 +237,17 @@ class CRF:
         own = np.arange(rows.shape[1]) < self.n_states[:, None]
         return rows.ravel() if self.uniform else rows[own]
 
-    def energies(self, x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-        """E(x; w) of each model that was joined into this one, (n,), without their constants."""
+    def energies(
+        self, x: np.ndarray, w: Mapping[str, np.ndarray], unary: np.ndarray | None = None
+    ) -> np.ndarray:
+        """E(x; w) of each model that was joined into this one, (n,), without their constants;
+        `unary` (n_coords,) are the `unary_costs` where they are known.
+        """
         parts = self.parts
+        unary = self.unary_costs(w) if unary is None else unary
         home = np.repeat(np.arange(len(parts) - 1), np.diff(parts))
-        total = np.bincount(home, self.unary[self.offsets[:-1] + x], len(parts) - 1)
-        for block in self.blocks:
+        total = np.bincount(home, unary[self.offsets[:-1] + x], len(parts) - 1)
+        for block in self.clique_blocks:
             first = block.members[block.indptr[:-1]]
             total += np.bincount(home[first], block.energy(block.gather(x), w), len(total))
         return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_dual_state_is_kept_by_sample_id(layers):
     first = value([rows[2], rows[0]], [labels[2], labels[0]], jnp.array([2, 0]))
     assert sorted(loss.host.kept) == [0, 2]
     other = copy.deepcopy(loss)
-    other.host.options["max_iter"] = 0
+    other.host.options = dataclasses.replace(loss.host.options, max_iter=0)
     again = other([rows[0], rows[2]], [labels[0], labels[2]], jnp.array([0, 2]))
     assert float(again) == pytest.approx(float(first), abs=1e-6)
     assert float(cold([rows[0], rows[2]], [labels[0], labels[2]], [0, 2])) > float(first) + 1e-3

@@ -38,7 +38,7 @@ def test_loss_and_gradient_of_a_ragged_batch(layers, kind, form):
 
 def test_gradcheck_of_losses_in_all_costs(layers):
     (unary,), (truth,) = batch((4,))
-    loss = layers.StructuredLoss(square(), "likelihood", tol=1e-9)
+    loss = layers.StructuredLoss(square(), "likelihood", tol=1e-14)
     given = tensors([unary, np.array([0.1, 0.2, 0.3, 0.4]), -0.5 * np.ones((1, 3)), np.zeros(1)])
 
     def value(u, strength, beta, beta_max):
