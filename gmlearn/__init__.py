@@ -5,5 +5,7 @@ first use, so ``import gmlearn`` stays as light as numpy.
 """
 
 from gmlearn._utils.lazy import lazy_exports
+from gmlearn._utils.private_cache import ensure_kernel_folder
 
+ensure_kernel_folder(__path__[0])
 __getattr__, __dir__, __all__ = lazy_exports(__name__)
