@@ -147,6 +147,9 @@ from gmlearn._utils.validation import (
     check_choice as check_choice,
     check_index as check_index,
     check_number as check_number,
+    check_random_state as check_random_state,
+    naming as naming,
+    validate_data as validate_data,
 )
 from gmlearn._utils.versions import show_versions as show_versions
 from gmlearn._version import __version__ as __version__

@@ -143,5 +143,5 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
     crf = gm.CRF(2, 2)
     crf.add(gm.Unary(np.eye(2), weight="u"))
     monkeypatch.setattr(os, "access", lambda *a, **k: False)
-    with pytest.raises(ValueError, match="checkpoint: the folder .* may not be written to"):
+    with pytest.raises(ValueError, match=r"checkpoint: the folder .* may not be written to"):
         gm.train([gm.Sample(crf, [0, 1])], checkpoint=tmp_path / "m.checkpoint")

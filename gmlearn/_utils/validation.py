@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 #: larger finite numbers are refused: their squares and sums overflow
 HUGE = 1e100
+
+
+@contextlib.contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Errors of others' checks within it name the argument, too.
+
+    >>> with naming("X"):
+    ...     float("many")
+    Traceback (most recent call last):
+    ...
+    ValueError: X: could not convert string to float: 'many'
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError) as error:
+        if argument in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{argument}: {error}") from error
+
+
+def validate_data(estimator: Any, X: Any, **settings: Any) -> Any:
+    """scikit-learn's checks of an estimator's table X, whose errors name it."""
+    from sklearn.utils.validation import validate_data as checked
+
+    with naming("X"):
+        return checked(estimator, X, **settings)
+
+
+def check_random_state(value: Any) -> np.random.RandomState:
+    """The generator of an estimator's `random_state`: None, a seed, or a RandomState."""
+    from sklearn.utils import check_random_state as made
+
+    with naming("random_state"):
+        return made(value)
 
 
 def check_array(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_clustering.energy import check_costs
@@ -99,14 +99,14 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
                 "graphs"
             )
         sparse_graph = self.metric == "precomputed" and scipy.sparse.issparse(X)
-        X = validate_data(
+        X = gm.validate_data(
             self,
             X,
             dtype=np.float64,
             accept_sparse="csr" if sparse_graph else False,
             ensure_all_finite=self.metric != "precomputed",
         )
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = int(gm.check_random_state(self.random_state).randint(2**31 - 1))
         if sparse_graph:
             result = self._fit_graph(X)
         elif self.n_neighbors is not None:
@@ -129,7 +129,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         training points.
         """
         check_is_fitted(self, "labels_")
-        X = validate_data(
+        X = gm.validate_data(
             self, X, dtype=np.float64, reset=False, ensure_all_finite=self.metric != "precomputed"
         )
         if self.metric == "precomputed":
@@ -256,5 +256,5 @@ def _check_penalty(penalty: Any) -> None:
         gm.check_number("penalty[1]", penalty[1], low=0.0, high=1.0)
     elif isinstance(penalty, str) or penalty is None:
         raise ValueError(f"penalty: expected a number, numbers or ('quantile', q), got {penalty!r}")
-    elif np.ndim(penalty) == 0:
-        gm.check_number("penalty", penalty)
+    else:
+        gm.check_array("penalty", penalty, ndim=(0, 1))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_clustering.calibration import PathPoint
@@ -136,7 +136,7 @@ class ExemplarClusteringLearner(BaseEstimator):
         max_margin = MaxMargin(
             **{field.name: getattr(self, field.name) for field in dataclasses.fields(MaxMargin)}
         )
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = int(gm.check_random_state(self.random_state).randint(2**31 - 1))
         partitions = check_partitions(X, y)
         banks: dict[str, Any] = {"dimensions": DimensionBank, "precomputed": PrecomputedBank}
         self.bank_ = banks[self.features]() if isinstance(self.features, str) else self.features

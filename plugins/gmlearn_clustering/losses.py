@@ -41,8 +41,8 @@ class ClusteringLoss(gm.Loss):
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, unknown: np.ndarray | None = None):
         self.unknown = unknown
-        self.alpha = float(gm.check_number("alpha", alpha, low=0.0))
-        self.beta = float(gm.check_number("beta", beta, low=0.0))
+        self.alpha = float(gm.check_number("alpha", alpha, low=0.0, high=1e100))
+        self.beta = float(gm.check_number("beta", beta, low=0.0, high=1e100))
 
     def value(self, crf: gm.CRF, x: np.ndarray, truth: np.ndarray, observed: np.ndarray) -> float:
         return clustering_loss(x, self._clusters(truth, observed), self.alpha, self.beta)

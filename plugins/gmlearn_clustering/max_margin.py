@@ -52,7 +52,7 @@ class MaxMargin:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta", "tau"):
-            gm.check_number(name, getattr(self, name), low=0.0)
+            gm.check_number(name, getattr(self, name), low=0.0, high=1e100)
         for name in ("step", "lambda_step"):
             gm.check_number(name, getattr(self, name), low=0.0, strict=True)
         for name in ("n_rounds", "n_inner"):
@@ -62,7 +62,7 @@ class MaxMargin:
         if isinstance(self.constraints, str):
             gm.check_choice("constraints", self.constraints, ("nonnegative", "none"))
         if not self.learns_penalty:
-            gm.check_number("penalty", self.penalty)
+            gm.check_number("penalty", self.penalty, low=-1e100, high=1e100)
 
     @property
     def learns_penalty(self) -> bool:

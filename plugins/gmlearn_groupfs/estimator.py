@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_groupfs.alternation import Alternation, Classifiers, alternate, make_assigner
@@ -235,7 +235,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         """The seed itself if one is given, else a draw from the `RandomState`."""
         if isinstance(self.random_state, numbers.Integral):
             return int(gm.check_number("random_state", self.random_state, low=0, integer=True))
-        return int(check_random_state(self.random_state).randint(2**31))
+        return int(gm.check_random_state(self.random_state).randint(2**31))
 
     def _given(self, X: Any, views: Any, *, reset: bool) -> Any:
         """What the bank is made from: the views of a checked table, or X itself."""
@@ -245,7 +245,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
             if reset:
                 self.view_columns_ = []
             return X
-        table = validate_data(self, X, reset=reset, dtype=np.float64)
+        table = gm.validate_data(self, X, reset=reset, dtype=np.float64)
         if reset:
             self.view_columns_ = view_columns(views, table.shape[1])
         return [table[:, columns] for columns in self.view_columns_]
@@ -254,7 +254,8 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         if isinstance(self.size_bounds, str):
             gm.check_choice("size_bounds", self.size_bounds, ("auto",))
             return n // (2 * self.n_clusters), -(-2 * n // self.n_clusters)
-        check_sizes(self.size_bounds, n, self.n_clusters)
+        with gm.naming("size_bounds"):
+            check_sizes(self.size_bounds, n, self.n_clusters)
         return self.size_bounds
 
     def _neighbours(self, n: int) -> int:

@@ -109,7 +109,8 @@ class KernelBank:
             cosine).
         """
         arrays = _check_views("views", views)
-        metrics = (metric,) * len(arrays) if isinstance(metric, str) else tuple(metric)
+        with gm.naming("metric"):
+            metrics = (metric,) * len(arrays) if isinstance(metric, str) else tuple(metric)
         if len(metrics) != len(arrays):
             raise ValueError(
                 f"metric: expected one name or {len(arrays)} (one per view), got {len(metrics)}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_mlca.assign import kmeans_labels
@@ -22,7 +22,7 @@ class MetricClusterer(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self, X: Any, y: Any = None) -> MetricClusterer:
         """Learn L from rows X (n, d) with labels y (n,)."""
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = gm.validate_data(self, X, dtype=[np.float64, np.float32])
         y = check_target(y, len(X))
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -33,7 +33,7 @@ class MetricClusterer(TransformerMixin, BaseEstimator, ABC):
     def transform(self, X: Any) -> np.ndarray:
         """X L (n, r)."""
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = gm.validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return X @ self.components_.T.astype(X.dtype)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -63,7 +63,8 @@ class KISSME(MetricClusterer):
         self.random_state = random_state
 
     def _learn(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        similar, dissimilar = pair_scatters(X, codes, gm.check_number("ridge", self.ridge, low=0.0))
+        ridge = gm.check_number("ridge", self.ridge, low=0.0, high=1e100)
+        similar, dissimilar = pair_scatters(X, codes, ridge)
         return psd_factor(np.linalg.inv(similar) - np.linalg.inv(dissimilar))
 
 
@@ -83,7 +84,8 @@ class XQDA(MetricClusterer):
         self.random_state = random_state
 
     def _learn(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        similar, dissimilar = pair_scatters(X, codes, gm.check_number("ridge", self.ridge, low=0.0))
+        ridge = gm.check_number("ridge", self.ridge, low=0.0, high=1e100)
+        similar, dissimilar = pair_scatters(X, codes, ridge)
         values, vectors = scipy.linalg.eigh(dissimilar, similar)
         n_kept = max(1, int(np.sum(values > 1.0)))
         if self.n_components is not None:
@@ -118,7 +120,10 @@ class ITML(MetricClusterer):
         self.random_state = random_state
 
     def _learn(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        rng = check_random_state(self.random_state)
+        gm.check_number("n_pairs", self.n_pairs, low=1, high=2**31, integer=True)
+        gm.check_number("n_sweeps", self.n_sweeps, low=1, integer=True)
+        gm.check_number("gamma", self.gamma, low=0.0, high=1e100, strict=True)
+        rng = gm.check_random_state(self.random_state)
         i, j = rng.randint(len(X), size=(2, self.n_pairs))
         i, j = i[i != j], j[i != j]
         differences = (X[i] - X[j]).astype(np.float64)

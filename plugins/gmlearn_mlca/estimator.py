@@ -12,7 +12,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils.random import sample_without_replacement
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
 from gmlearn_mlca.assign import (
@@ -123,7 +123,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         y : labels (n,), memberships (n, k), or a list of them.
         """
         self._check_parameters()
-        self._random = check_random_state(self.random_state)
+        self._random = gm.check_random_state(self.random_state)
         for i, (Xi, yi) in enumerate(dataset_pairs(X, y)):
             self._absorb(Xi, yi, first=i == 0, may_grow=True)
         self._check_enough()
@@ -138,7 +138,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self._check_parameters()
         first = not hasattr(self, "statistics_")
         if first:
-            self._random = check_random_state(self.random_state)
+            self._random = gm.check_random_state(self.random_state)
             if classes is not None and len(np.unique(np.asarray(classes))) < 2:
                 raise ValueError(
                     f"classes: expected at least two different labels, got {classes!r}"
@@ -172,14 +172,16 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         )
         self.n_features_in_ = statistics.n_features
         self._data_dtype, self._soft = np.dtype(dtype), False
-        self._random = check_random_state(self.random_state)
+        self._random = gm.check_random_state(self.random_state)
         self._check_enough()
         return self._solve()
 
     def transform(self, X: Any) -> np.ndarray:
         """X W (n, r): Euclidean distances there are distances under M. Float32 stays float32."""
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = gm.validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
         return X @ self.components_.T.astype(X.dtype) + self.intercept_.astype(X.dtype)
 
     def predict(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
@@ -240,7 +242,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def _check_parameters(self) -> None:
         gm.check_choice("kind", self.kind, ("multivariate", "univariate"))
         gm.check_choice("assign", self.assign, ASSIGN)
-        gm.check_number("ridge", self.ridge, low=0.0)
+        gm.check_number("ridge", self.ridge, low=0.0, high=1e100)
         gm.check_number("n_init", self.n_init, low=1, integer=True)
         if self.n_components is not None:
             gm.check_number("n_components", self.n_components, low=1, integer=True)
@@ -253,7 +255,7 @@ class MLCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def _absorb(self, X: Any, y: Any, *, first: bool, may_grow: bool, classes: Any = None) -> None:
         """Check one dataset or chunk and add it to the statistics."""
-        X = validate_data(
+        X = gm.validate_data(
             self,
             X,
             reset=first,

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 import gmlearn as gm
 from gmlearn_mlca.baselines import MetricClusterer, psd_factor
@@ -42,11 +41,11 @@ class SpectralMetric(MetricClusterer):
 
     def fit(self, X: Any, y: Any = None) -> SpectralMetric:
         """Learn from one dataset X (n, d), y (n,), or from lists of them."""
-        gm.check_number("regularisation", self.regularisation, low=0.0)
+        gm.check_number("regularisation", self.regularisation, low=0.0, high=1e100)
         gm.check_number("n_rounds", self.n_rounds, low=1, integer=True)
         datasets, classes = [], []
         for i, (Xi, yi) in enumerate(dataset_pairs(X, y)):
-            Xi = validate_data(self, Xi, reset=i == 0, dtype=[np.float64, np.float32])
+            Xi = gm.validate_data(self, Xi, reset=i == 0, dtype=[np.float64, np.float32])
             names, codes = np.unique(check_target(yi, len(Xi)), return_inverse=True)
             if len(names) < 2:
                 raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
@@ -121,7 +120,7 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
         images = PointSets(
             images.shifted(images.means() * motions.translation).points / unit, images.sizes
         )
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(gm.check_random_state(self.random_state).randint(2**31))
         rows = DistanceRows(images, motions, self.n_starts, self.n_refine)
         best: Clustering | None = None
         with gm.progress(

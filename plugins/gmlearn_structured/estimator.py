@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
@@ -116,7 +115,7 @@ class StructuredBase(BaseEstimator):
         labels: list[np.ndarray],
         weights: dict[str, np.ndarray] | None,
     ) -> gm.TrainedModel:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(gm.check_random_state(self.random_state).randint(2**31 - 1))
         loss, temperature = self._loss(labels)
         return gm.train(
             self._samples(models, inputs, labels, seed),
@@ -236,7 +235,8 @@ class StructuredBase(BaseEstimator):
 
     def _inputs(self, X: Any, fitting: bool = False) -> list[Any]:
         """All inputs, checked; an error names the one that is wrong."""
-        inputs = list(X)
+        with gm.naming("X"):
+            inputs = list(X)
         if not inputs:
             raise ValueError("X: expected at least one input, got none")
         found = []
@@ -275,7 +275,8 @@ class StructuredBase(BaseEstimator):
 
     def _targets(self, y: Any, n: int) -> list[np.ndarray]:
         """The labels of each input, flat."""
-        targets = [np.ravel(np.asarray(t)) for t in y]
+        with gm.naming("y"):
+            targets = [np.ravel(np.asarray(t)) for t in y]
         if len(targets) != n:
             raise ValueError(f"y: expected labels for {n} inputs, got {len(targets)}")
         return targets
@@ -284,7 +285,8 @@ class StructuredBase(BaseEstimator):
         for k, own in enumerate(targets):
             if own.dtype.kind == "f" and not np.isfinite(own).all():
                 raise ValueError(f"y[{k}]: contains NaN or inf")
-        return np.unique(np.concatenate(targets))
+        with gm.naming("y"):
+            return np.unique(np.concatenate(targets))
 
     def _encode(self, k: int, own: np.ndarray) -> np.ndarray:
         """Labels (V,) of input k as numbers."""
@@ -298,7 +300,8 @@ class StructuredBase(BaseEstimator):
     def _states(self) -> None:
         """int (n_states,): the label of each hidden state."""
         n = len(self.classes_)
-        states = np.asarray(self.n_states_per_label)
+        with gm.naming("n_states_per_label"):
+            states = np.asarray(self.n_states_per_label)
         if states.dtype.kind not in "iu" or states.shape not in ((), (n,)) or (states < 1).any():
             raise ValueError(
                 f"n_states_per_label: expected a whole number >= 1, or one for each of the {n} "

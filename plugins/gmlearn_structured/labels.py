@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import gmlearn as gm
 from gmlearn_structured.estimator import LOSSES, StructuredBase
@@ -27,7 +27,7 @@ class PointBase(StructuredBase):
     fit_intercept: bool = True
 
     def _inputs(self, X: Any, fitting: bool = False) -> list[Any]:
-        rows = validate_data(self, X, accept_sparse="csr", dtype=float, reset=fitting)
+        rows = gm.validate_data(self, X, accept_sparse="csr", dtype=float, reset=fitting)
         if self.fit_intercept:
             ones = np.ones((rows.shape[0], 1))
             rows = (
@@ -73,8 +73,9 @@ class MultiClassCRF(ClassifierMixin, PointBase):
         return x.toarray() if sparse.issparse(x) else x
 
     def _targets(self, y: Any, n: int) -> list[np.ndarray]:
-        flat = column_or_1d(y, warn=True)
-        check_classification_targets(flat)
+        with gm.naming("y"):
+            flat = column_or_1d(y, warn=True)
+            check_classification_targets(flat)
         return super()._targets(flat, n)
 
     def _loss(self, labels: list[np.ndarray]) -> tuple[Any, float]:

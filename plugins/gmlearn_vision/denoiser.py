@@ -158,7 +158,9 @@ class Denoiser(ImageEstimator):
             )
 
     def _levels(self, clean: list[np.ndarray]) -> np.ndarray:
-        if np.ndim(self.levels) == 0:
+        with gm.naming("levels"):
+            single = np.ndim(self.levels) == 0
+        if single:
             n = int(gm.check_number("levels", self.levels, low=2, integer=True))
             low, high = min(x.min() for x in clean), max(x.max() for x in clean)
             if low == high:
@@ -257,9 +259,10 @@ class Denoiser(ImageEstimator):
 
 def _images(name: str, value: Any, allow_nan: bool = False) -> list[np.ndarray]:
     """A list of checked images (H, W) from one image or several."""
-    if not len(value):
-        raise ValueError(f"{name}: expected an image (H, W) or a list of them, got nothing")
-    images = [value] if np.ndim(value[0]) == 1 else list(value)
+    with gm.naming(name):
+        if not len(value):
+            raise ValueError("expected an image (H, W) or a list of them, got nothing")
+        images = [value] if np.ndim(value[0]) == 1 else list(value)
     return [
         gm.check_array(f"{name}[{i}]", image, ndim=2, allow_nan=allow_nan)
         for i, image in enumerate(images)

@@ -6,7 +6,8 @@ import numbers
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+
+import gmlearn as gm
 
 
 class ImageEstimator(BaseEstimator):
@@ -17,8 +18,10 @@ class ImageEstimator(BaseEstimator):
     def _seed(self) -> int:
         """The seed itself if one is given, else a draw from the `RandomState` (None: a new one)."""
         if isinstance(self.random_state, numbers.Integral):
+            high = 2**63 - 1
+            gm.check_number("random_state", self.random_state, low=0, high=high, integer=True)
             return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31))
+        return int(gm.check_random_state(self.random_state).randint(2**31))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
