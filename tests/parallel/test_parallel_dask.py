@@ -122,3 +122,46 @@ def test_without_any_client_workers_are_started_here_and_end_with_the_executor(t
         [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.stderr) == ("2 [1, 2, 3, 4]\n[2]\n", "")
+
+
+VANISHING = """
+import signal, socket, subprocess, sys
+import numpy as np, gmlearn as gm
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = str(probe.getsockname()[1])
+run = [sys.executable, "-m"]
+scheduler = subprocess.Popen([*run, "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
+                              "--port", port, "--no-dashboard"])
+worker = subprocess.Popen([*run, "distributed.cli.dask_worker", "tcp://127.0.0.1:" + port,
+                           "--nthreads", "1", "--no-dashboard"])
+crf = gm.CRF(8, 2)
+crf.add(gm.Unary(np.random.default_rng(0).normal(size=(8, 2)), weight="u"))
+crf.add(gm.Potts([[i, i + 1] for i in range(7)], weight="s"))
+def kill(passes, weights, history):
+    if passes == 3:
+        scheduler.send_signal(signal.SIGKILL)
+try:
+    with gm.make_executor("dask", scheduler="tcp://127.0.0.1:" + port) as executor:
+        gm.train([gm.Sample(crf, np.arange(8) % 2)], max_iter=50, tol=0, executor=executor,
+                 callbacks=[kill], show_progress=False)
+    print("finished")
+except Exception as error:
+    print(error)
+finally:
+    worker.kill()
+    scheduler.kill()
+"""
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_vanishes_ends_the_training(tmp_path):
+    """An error that says so, not a hang."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", VANISHING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert "lost the connection to the scheduler" in done.stdout, done.stdout + done.stderr
