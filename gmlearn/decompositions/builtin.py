@@ -124,10 +124,10 @@ def small_parts(crf: CRF) -> bool:
     size = sum(Block.form_size(b) for b in crf.clique_blocks)
     if crf.n_vars > MOST_VARIABLES or not 0 < size < np.inf or is_forest(crf):
         return False
-    scopes = [
-        scope.tolist() for b in crf.clique_blocks for scope in np.split(b.members, b.indptr[1:-1])
-    ]
-    return elimination_order(scopes, crf.n_states, 2.0**12, PASSES * size) is not None
+    sizes = np.concatenate([np.diff(b.indptr) for b in crf.clique_blocks])
+    scope = np.concatenate([b.members for b in crf.clique_blocks])
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return elimination_order(indptr, scope, crf.n_states, 2.0**12, PASSES * size) is not None
 
 
 def named(decomposition: str | Decomposition) -> Decomposition:

@@ -107,19 +107,19 @@ def windows_of(cliques: list[np.ndarray], n_vars: int, width: int) -> Iterator[n
     """Windows of induced width `width` along an order of the variables; the order is taken as a
     circle, so that cliques across its ends are covered as well.
     """
-    scopes = [c for part in cliques for c in part.tolist()]
-    if not scopes:
+    if not sum(map(len, cliques)):
         return
     line = _short_order(cliques, n_vars)
-    left = np.ones(len(scopes), bool)
+    scope = np.concatenate([c.ravel() for c in cliques])
+    sizes = np.concatenate([np.full(len(c), c.shape[1]) for c in cliques])
+    first, left = np.cumsum(sizes) - sizes, np.ones(len(sizes), bool)
     for turn in (0, n_vars // 2):
         order = np.roll(line, turn)
         rank = np.empty(n_vars, np.int64)
         rank[order] = np.arange(n_vars)
-        local = [rank[c].tolist() for c in scopes]
-        low = np.array([min(c) for c in local])
-        high = np.array([max(c) for c in local])
-        for begin, end in _cut(local, low, high, left, n_vars, width):
+        local = rank[scope]
+        low, high = np.minimum.reduceat(local, first), np.maximum.reduceat(local, first)
+        for begin, end in _cut(local, sizes, low, high, left, n_vars, width):
             covered = (low >= begin) & (high < end)
             if (covered & left).any():
                 left &= ~covered
@@ -129,7 +129,8 @@ def windows_of(cliques: list[np.ndarray], n_vars: int, width: int) -> Iterator[n
 
 
 def _cut(
-    scopes: list[list[int]],
+    scope: np.ndarray,
+    sizes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     left: np.ndarray,
@@ -141,9 +142,11 @@ def _cut(
     """
 
     def fits(begin: int, end: int) -> bool:
-        inside = np.flatnonzero((low >= begin) & (high < end)).tolist()
-        local = [[v - begin for v in scopes[i]] for i in inside]
-        return elimination_order(local, np.full(end - begin, 2), 2.0 ** (width + 1)) is not None
+        inside = (low >= begin) & (high < end)
+        indptr = np.concatenate([[0], np.cumsum(sizes[inside])])
+        local = scope[np.repeat(inside, sizes)] - begin
+        states = np.full(end - begin, 2)
+        return elimination_order(indptr, local, states, 2.0 ** (width + 1)) is not None
 
     begin, length = 0, width + 1
     while begin < n_vars and left.any():

@@ -1,118 +1,149 @@
-"""Compiled two-pass elimination in the log domain: log Z, all marginals, and samples.
+"""Compiled preparation of an elimination: labels that cannot occur are removed from all tables.
 
-The program is that of `gmlearn.slaves.elimination`. Values are energies divided by the
-temperature, so a message is minus the logarithm of a sum of exponentials.
+Labels left are flat: those of variable v are ``label[label_ptr[v]:label_ptr[v + 1]]``.
 """
 
 import numpy as np
 from numba import njit
 
-from gmlearn.slaves._elimination_numba import advance, begin, inputs_of, join
+
+@njit(cache=True, nogil=True)
+def first_state(f, indptr, scope, stride, label_ptr, label, digits):
+    """The first joint label of clique f among those left; returns its distance from the start."""
+    at = 0
+    for slot in range(indptr[f], indptr[f + 1]):
+        digits[slot - indptr[f]] = 0
+        at += label[label_ptr[scope[slot]]] * stride[slot]
+    return at
 
 
 @njit(cache=True, nogil=True)
-def collect(p, x, digits, position, total):
-    """Eliminate all variables; x gets the messages. Returns -log Z."""
-    value = 0.0
-    for s in range(len(p.slot)):
-        at, offset, stride, outer_states, here, sums = inputs_of(p, s, position, total)
-        begin(at, len(outer_states), digits, here)
-        n, size = p.states[s], len(sums)
-        inner = size // n
-        for first in range(p.message[s], p.message[s] + p.rest[s], inner):
-            join(x, here, offset, sums)
-            for j in range(inner):
-                low = sums[j * n]
-                for a in range(1, n):
-                    low = min(low, sums[j * n + a])
-                if low < np.inf:
-                    weight = 0.0
-                    for a in range(n):
-                        weight += np.exp(low - sums[j * n + a])
-                    low -= np.log(weight)
-                x[first + j] = low
-            advance(outer_states, stride, digits, here)
-        if p.scope_ptr[s + 1] == p.scope_ptr[s]:
-            value += x[p.message[s]]
-    return value
+def next_state(f, indptr, scope, stride, label_ptr, label, digits, at):
+    """The next one, the last variable fastest; after the last one it starts again."""
+    for slot in range(indptr[f + 1] - 1, indptr[f] - 1, -1):
+        i, first = slot - indptr[f], label_ptr[scope[slot]]
+        old = label[first + digits[i]]
+        digits[i] += 1
+        if first + digits[i] < label_ptr[scope[slot] + 1]:
+            return at + (label[first + digits[i]] - old) * stride[slot]
+        digits[i] = 0
+        at += (label[first] - old) * stride[slot]
+    return at
 
 
 @njit(cache=True, nogil=True)
-def distribute(p, x, span, y, belief, digits, position, total):
-    """From the last step to the first: y (given,) gets the marginals of all given values.
+def joint_labels(f, indptr, scope, label_ptr):
+    """How many joint labels of clique f are left."""
+    size = 1
+    for v in scope[indptr[f] : indptr[f + 1]]:
+        size *= label_ptr[v + 1] - label_ptr[v]
+    return size
 
-    A message m(s) turns into m(s) + log p(s), p the marginal of its scope: then the marginal of a
-    joined entry with energy E is exp(m + log p - E), and one array holds both passes.
-    span : int (inputs,), entries from the first to the last of each input.   belief : room for the
-        inputs of one step.
+
+@njit(cache=True, nogil=True)
+def labels_left(offsets, kept):
+    """(label_ptr (V + 1,), label): the labels that are kept."""
+    ptr, label, used = np.zeros(len(offsets), np.int64), np.empty(len(kept), np.int64), 0
+    for v in range(len(offsets) - 1):
+        for a in range(offsets[v], offsets[v + 1]):
+            if kept[a]:
+                label[used] = a - offsets[v]
+                used += 1
+        ptr[v + 1] = used
+    return ptr, label[:used]
+
+
+@njit(cache=True, nogil=True)
+def remove_impossible(offsets, indptr, scope, stride, start, scale, values, kept):
+    """Remove labels for which every entry of some table with the labels left is infinite, until
+    nothing changes.
     """
-    for s in range(len(p.slot) - 1, -1, -1):
-        at, offset, stride, outer_states, here, sums = inputs_of(p, s, position, total)
-        begin(at, len(outer_states), digits, here)
-        n, size = p.states[s], len(sums)
-        used = 0
-        for i in range(len(at)):
-            used += span[p.in_ptr[s] + i]
-        for j in range(used):
-            belief[j] = 0.0
-        for first in range(p.message[s], p.message[s] + p.rest[s], size // n):
-            join(x, here, offset, sums)
-            for e in range(size):
-                level = x[first + e // n]
-                sums[e] = np.exp(level - sums[e]) if sums[e] < np.inf else 0.0
-            base = 0
-            for i in range(len(at)):
-                row = i * size
-                shift = base + here[i] - at[i]
-                for e in range(size):
-                    belief[shift + offset[row + e]] += sums[e]
-                base += span[p.in_ptr[s] + i]
-            advance(outer_states, stride, digits, here)
-        base = 0
-        for i in range(len(at)):
-            for j in range(span[p.in_ptr[s] + i]):
-                if at[i] < p.given[0]:
-                    y[at[i] + j] = belief[base + j]
-                elif belief[base + j] > 0.0:
-                    x[at[i] + j] += np.log(belief[base + j])
+    hard = np.ones(len(start), np.bool_)
+    digits = np.empty(np.diff(indptr).max(), np.int64)
+    supported = np.empty(len(kept), np.bool_)
+    changed = True
+    while changed:
+        changed = False
+        label_ptr, label = labels_left(offsets, kept)
+        for f in range(len(start)):
+            size = joint_labels(f, indptr, scope, label_ptr)
+            if not hard[f] or size == 0:
+                continue
+            for v in scope[indptr[f] : indptr[f + 1]]:
+                supported[offsets[v] : offsets[v + 1]] = False
+            hard[f] = False
+            at = start[f] + first_state(f, indptr, scope, stride, label_ptr, label, digits)
+            for _ in range(size):
+                if np.isfinite(scale[f] * values[at]):
+                    for slot in range(indptr[f], indptr[f + 1]):
+                        v = scope[slot]
+                        own = label[label_ptr[v] + digits[slot - indptr[f]]]
+                        supported[offsets[v] + own] = True
                 else:
-                    x[at[i] + j] = -np.inf
-            base += span[p.in_ptr[s] + i]
+                    hard[f] = True
+                at = next_state(f, indptr, scope, stride, label_ptr, label, digits, at)
+            for v in scope[indptr[f] : indptr[f + 1]]:
+                for a in range(offsets[v], offsets[v + 1]):
+                    if kept[a] and not supported[a]:
+                        kept[a] = False
+                        changed = True
+    return labels_left(offsets, kept)
 
 
 @njit(cache=True, nogil=True)
-def draw(p, x, random, labels, weight):
-    """Labels (n, slots) of exact samples, from uniform numbers `random` (n, steps), after
-    `collect`.
+def restricted(
+    offsets, unary, indptr, scope, stride, start, scale, values, label_ptr, label, slot_of, divisor
+):
+    """Tables over the labels left of variables with a choice, costs over `divisor`.
 
-    weight : room for the states of one variable.
+    slot_of : int (V,), the number of each variable with a choice, else -1.
+
+    Returns (values, constant, where the table of each clique begins or -1, `Cliques`): first the
+    variables with a choice, then the cliques that have one.
     """
-    for k in range(len(labels)):
-        for s in range(len(p.slot) - 1, -1, -1):
-            n = p.states[s]
-            entry = 0
-            for d in range(p.scope_ptr[s], p.scope_ptr[s + 1]):
-                entry = entry * p.scope_states[d] + labels[k, p.scope[d]]
-            level = x[p.message[s] + entry]
-            inputs = p.in_ptr[s + 1] - p.in_ptr[s]
-            outer = p.outer[s]
-            size = (p.offset_ptr[s + 1] - p.offset_ptr[s]) // inputs
-            inside = entry * n % size
-            for a in range(n):
-                weight[a] = 0.0
-            for i in range(inputs):
-                block, first = entry * n // size, p.at[p.in_ptr[s] + i]
-                for d in range(outer - 1, -1, -1):
-                    states = p.scope_states[p.scope_ptr[s] + d]
-                    first += (block % states) * p.stride[p.stride_ptr[s] + i * outer + d]
-                    block //= states
-                row = p.offset_ptr[s] + i * size + inside
-                for a in range(n):
-                    weight[a] += x[first + p.offset[row + a]]
-            left, chosen = random[k, s], -1
-            for a in range(n):
-                share = np.exp(level - weight[a]) if weight[a] < np.inf else 0.0
-                if share > 0.0 and left >= 0.0:
-                    chosen = a
-                left -= share
-            labels[k, p.slot[s]] = chosen
+    n, n_cliques = len(label_ptr) - 1, len(start)
+    begin, sizes = np.full(n_cliques, -1), np.empty(n_cliques, np.int64)
+    used, tables, members = 0, 0, 0
+    for v in range(n):
+        if slot_of[v] >= 0:
+            used += label_ptr[v + 1] - label_ptr[v]
+            tables, members = tables + 1, members + 1
+    for f in range(n_cliques):
+        sizes[f] = joint_labels(f, indptr, scope, label_ptr)
+        if sizes[f] > 1:
+            begin[f] = used
+            used += sizes[f]
+            tables += 1
+            members += (slot_of[scope[indptr[f] : indptr[f + 1]]] >= 0).sum()
+    out, constant = np.empty(used), 0.0
+    ptr, at = np.zeros(tables + 1, np.int64), np.empty(tables, np.int64)
+    slots, steps = np.empty(members, np.int64), np.ones(members, np.int64)
+    k, used = 0, 0
+    for v in range(n):
+        costs = unary[offsets[v] + label[label_ptr[v] : label_ptr[v + 1]]] / divisor
+        if slot_of[v] < 0:
+            constant += costs[0]
+            continue
+        out[used : used + len(costs)] = costs
+        at[k], slots[k], ptr[k + 1] = used, slot_of[v], k + 1
+        used += len(costs)
+        k += 1
+    digits = np.empty(np.diff(indptr).max() if n_cliques else 0, np.int64)
+    for f in range(n_cliques):
+        here = start[f] + first_state(f, indptr, scope, stride, label_ptr, label, digits)
+        if sizes[f] == 1:
+            constant += scale[f] * values[here] / divisor
+            continue
+        for e in range(begin[f], begin[f] + sizes[f]):
+            out[e] = scale[f] * values[here] / divisor
+            here = next_state(f, indptr, scope, stride, label_ptr, label, digits, here)
+        at[k], end = begin[f], ptr[k]
+        step = sizes[f]
+        for v in scope[indptr[f] : indptr[f + 1]]:
+            if slot_of[v] >= 0:
+                step //= label_ptr[v + 1] - label_ptr[v]
+                slots[end], steps[end] = slot_of[v], step
+                end += 1
+        ptr[k + 1] = end
+        k += 1
+    return out, constant, begin, (ptr, slots, at, steps)

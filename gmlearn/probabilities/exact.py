@@ -113,7 +113,7 @@ def run_elimination(problem: MarginalProblem, tree: JunctionTree, reason: str = 
     if log_partition == -np.inf:
         return problem.exact("elimination", log_partition, flat, reason=reason)
     flat, joint = tree.marginals()
-    cliques = block_tables(problem.crf, lambda f: tree.whole_table(f, joint[f]))
+    cliques = block_tables(problem.crf, lambda f: tree.table(f, joint))
     log_partition += problem.constant
     return problem.exact("elimination", log_partition, flat, cliques, iterations=1, reason=reason)
 

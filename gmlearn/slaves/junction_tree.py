@@ -15,12 +15,13 @@ from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult
 from gmlearn.slaves.elimination import (
     MAX_TABLE,
     MAX_TOTAL,
-    Factor,
+    Cliques,
     Order,
     Program,
-    Writer,
     c_strides,
     elimination_order,
+    one_after_the_other,
+    program_of,
 )
 
 
@@ -162,7 +163,7 @@ class JunctionTreeGroup(SlaveGroup):
         """
         bounds = [np.searchsorted(p.owner, np.arange(self.n + 1)) for p in self.parts]
         known: dict[tuple[bytes, ...], int] = {}
-        structure, writer = np.empty(self.n, np.int64), Writer()
+        structure, programs = np.empty(self.n, np.int64), []
         for m in range(self.n):
             states = self.free_states[self.slot_ptr[m] :][: len(self.sets[m])]
             cliques = [slice(b[m], b[m + 1]) for b in bounds]
@@ -170,24 +171,30 @@ class JunctionTreeGroup(SlaveGroup):
             key = (states.tobytes(), *(p.tobytes() for p in positions))
             if key not in known:
                 known[key] = len(known)
-                order = self._order(m, states, [s for p in positions for s in p.tolist()])
-                writer.add(states.tolist(), self._factors(m, cliques), order.variables)
+                tables = self._cliques(m, cliques)
+                order = self._order(m, states, tables)
+                given = self.theta_ptr[m + 1] - self.theta_ptr[m]
+                given += self.table_ptr[m + 1] - self.table_ptr[m]
+                programs.append(program_of(order.variables, states, tables, int(given)))
             structure[m] = known[key]
-        return writer.program(), structure
+        if not programs:
+            nothing = np.zeros(0, np.int64)
+            programs.append(
+                program_of(nothing, nothing, Cliques(np.zeros(1, np.int64), *[nothing] * 3), 0)
+            )
+        return one_after_the_other(programs), structure
 
     def cost(self, power: str = "minimise") -> float:
         program, structure = self.plan
-        joined = np.add.reduceat(
-            (program.rest * program.states).astype(float), program.step_ptr[:-1]
-        )
-        return float(joined[structure].sum())
+        entries = np.concatenate([[0.0], np.cumsum(program.rest * program.states)])
+        return float(np.diff(entries[program.step_ptr])[structure].sum())
 
-    def _order(self, m: int, states: np.ndarray, scopes: list[list[int]]) -> Order:
+    def _order(self, m: int, states: np.ndarray, cliques: Cliques) -> Order:
         """An order of elimination of slave m, if there is one within the limits."""
-        order = elimination_order(scopes, states)
+        order = elimination_order(cliques.indptr, cliques.slots, states)
         if order is not None:
             return order
-        order = elimination_order(scopes, states, np.inf, np.inf)
+        order = elimination_order(cliques.indptr, cliques.slots, states, np.inf, np.inf)
         assert order is not None
         raise ValueError(
             f"sets: the set of {len(states)} variables that begins with "
@@ -196,25 +203,24 @@ class JunctionTreeGroup(SlaveGroup):
             f"{MAX_TABLE:.3g} and {MAX_TOTAL:.3g}); use smaller sets"
         )
 
-    def _factors(self, m: int, cliques: list[slice]) -> list[Factor]:
+    def _cliques(self, m: int, cliques: list[slice]) -> Cliques:
         """The tables of slave m: costs of its variables' labels and of its cliques' joint labels,
         among its dual costs, and the cliques that it pays for, behind them.
         """
-        begin = self.theta_ptr[m]
-        starts = self.ptr[self.slot_ptr[m] :][: len(self.sets[m])] - begin
-        factors = [Factor((v,), at, (1,)) for v, at in enumerate(starts.tolist())]
+        begin, n = self.theta_ptr[m], len(self.sets[m])
+        sizes, slots = [np.ones(n, np.int64)], [np.arange(n)]
+        at, strides = [self.ptr[self.slot_ptr[m] :][:n] - begin], [np.ones(n, np.int64)]
         for p, c, place in zip(self.parts, cliques, self.place):
-            at = (
-                place[c] + self.theta_ptr[m + 1] - begin - self.table_ptr[m]
-                if p.joint is None
-                else self.ptr[place[c]] - begin
-            )
-            strides = tuple(c_strides(p.shape))
-            factors += [
-                Factor(tuple(scope), a, strides)
-                for scope, a in zip(p.position[c].tolist(), at.tolist())
-            ]
-        return factors
+            count, arity = p.position[c].shape
+            sizes.append(np.full(count, arity))
+            slots.append(p.position[c].ravel())
+            strides.append(np.tile(c_strides(p.shape), count))
+            if p.joint is None:
+                at.append(place[c] + self.theta_ptr[m + 1] - begin - self.table_ptr[m])
+            else:
+                at.append(self.ptr[place[c]] - begin)
+        indptr = np.concatenate([[0], *sizes]).cumsum()
+        return Cliques(indptr, *map(np.concatenate, (slots, at, strides)))
 
     @property
     def paid(self) -> Iterator[tuple[Block, Part, np.ndarray, np.ndarray]]:
@@ -273,19 +279,23 @@ class JunctionTreeGroup(SlaveGroup):
         some.plan = program, structure[index]
         return some
 
+    def min_marginals(self, theta: np.ndarray, prepared: np.ndarray) -> np.ndarray:
+        """For each dual variable the minimum of its slave with that (joint) label fixed, (D,)."""
+        from gmlearn.slaves._elimination_numba import min_marginals
+
+        out = np.empty(len(theta))
+        min_marginals(*self._given(theta, prepared), out, np.empty(len(prepared)))
+        return out
+
     def _marginals(
         self, theta: np.ndarray, prepared: np.ndarray, temperature: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(Soft) minima (M,), (min-)marginals (D,), and those of all table entries."""
-        from gmlearn.slaves._elimination_numba import marginals
+        """Soft minima (M,), marginals (D,), and those of all table entries."""
+        from gmlearn.slaves._elimination_soft_numba import soft_marginals
 
         out = np.empty(self.n), np.empty(len(theta)), np.empty(len(prepared))
-        marginals(*self._given(theta, prepared), float(temperature), *out)
+        soft_marginals(*self._given(theta, prepared), float(temperature), *out)
         return out
-
-    def min_marginals(self, theta: np.ndarray, prepared: np.ndarray) -> np.ndarray:
-        """For each dual variable the minimum of its slave with that (joint) label fixed, (D,)."""
-        return self._marginals(theta, prepared, 0.0)[1]
 
     def log_partition(
         self, theta: np.ndarray, prepared: np.ndarray, temperature: float

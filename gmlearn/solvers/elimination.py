@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.slaves import elimination
-from gmlearn.slaves.elimination import Order, c_strides, join_tables
+from gmlearn.slaves.elimination import Cliques, Order, c_strides, one_step
 from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 
 #: entries of the largest table, and of all tables together (one byte of back-pointer each), that
@@ -29,9 +29,7 @@ def elimination_order(
     """A good order for the variables of a model with `domain` (V,) labels left; None if its tables
     pass a limit.
     """
-    scope, ptr = graph.scope.tolist(), graph.indptr.tolist()
-    scopes = (scope[a:b] for a, b in pairwise(ptr))
-    return elimination.elimination_order(scopes, domain, max_table, max_total)
+    return elimination.elimination_order(graph.indptr, graph.scope, domain, max_table, max_total)
 
 
 class BackPointers:
@@ -67,8 +65,9 @@ class Elimination:
     allowed : list of int arrays, the labels that each variable may still take.
     """
 
-    def __init__(self, graph: FactorGraph, allowed: list[np.ndarray], order: list[int]):
-        self.allowed, self.order = allowed, order
+    def __init__(self, graph: FactorGraph, allowed: list[np.ndarray], order: np.ndarray):
+        self.allowed, self.order = allowed, order.tolist()
+        self.domain = np.array([len(labels) for labels in allowed], np.int64)
         self.rank = np.empty(graph.n_vars, np.int64)
         self.rank[order] = np.arange(len(order))
         self.buckets: list[list[tuple[list[int], np.ndarray]]] = [[] for _ in order]
@@ -100,27 +99,19 @@ class Elimination:
         self, v: int, scope: list[int], tables: list[tuple[list[int], np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Minimum and best label of v for each state of `scope`, of the sum of tables."""
-        from gmlearn.slaves._elimination_numba import eliminate
+        from gmlearn.slaves._elimination_numba import eliminate_one
 
-        shape = [len(self.allowed[u]) for u in (*scope, v)]
-        steps = [dict(zip(s, c_strides(table.shape))) for s, table in tables]
-        outer, stride, offset = join_tables([*scope, v], shape, steps)
-        sizes = np.array([table.size for _, table in tables])
-        message, best = np.empty(shape[:-1]), np.empty(shape[:-1], np.int32)
-        eliminate(
-            np.concatenate([table.ravel() for _, table in tables]),
-            np.cumsum(sizes) - sizes,
-            offset,
-            stride,
-            np.array(shape[:outer], np.int64),
-            shape[-1],
-            0.0,
-            message.reshape(-1),
-            best.reshape(-1),
-            np.empty(outer, np.int64),
-            np.empty(len(tables), np.int64),
-            np.empty(len(offset) // len(tables)),
+        cliques = Cliques(
+            np.array([0, *accumulate(len(s) for s, _ in tables)]),
+            np.array([u for s, _ in tables for u in s]),
+            np.array([0, *accumulate(table.size for _, table in tables)])[:-1],
+            np.array([step for _, table in tables for step in c_strides(table.shape)]),
         )
+        shape = self.domain[scope]
+        message, best = np.empty(shape), np.empty(shape, np.int32)
+        values = np.concatenate([table.ravel() for _, table in tables])
+        program = one_step(v, scope, self.domain, cliques)
+        eliminate_one(program, values, message.reshape(-1), best.reshape(-1))
         return message, best
 
     def run(self, problem: Problem | None = None) -> tuple[np.ndarray, float] | None:

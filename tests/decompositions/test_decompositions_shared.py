@@ -170,10 +170,11 @@ def test_windows_of_irregular_graphs_keep_to_their_width(seed, width):
     group = gm.decompose(crf, gm.Strips(width)).groups[0]
     for s in group.sets:
         place = {int(v): i for i, v in enumerate(s)}
-        scopes = [
+        edges = [
             [place[v] for v in e] for e in crf.blocks[0].variables.tolist() if set(e) <= set(place)
         ]
-        assert elimination_order(scopes, np.full(len(s), 2)).width <= width
+        indptr, scope = 2 * np.arange(len(edges) + 1), np.array(edges).ravel()
+        assert elimination_order(indptr, scope, np.full(len(s), 2)).width <= width
     assert np.mean(held_together(crf, group.sets)) > 0.7
     assert solve(crf, gm.Strips(width), 20).bound <= gm.solve(crf, solver="exact").energy + 1e-9
 

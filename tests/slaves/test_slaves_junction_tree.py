@@ -126,7 +126,8 @@ def test_the_order_of_elimination_is_as_wide_as_the_strip():
     index = np.arange(90).reshape(3, 30).T  # across the strip first
     place = np.empty(90, int)
     place[index.ravel()] = np.arange(90)
-    order = elimination_order(place[gm.grid_edges(3, 30)].tolist(), np.full(90, 2))
+    edges = place[gm.grid_edges(3, 30)]
+    order = elimination_order(2 * np.arange(len(edges) + 1), edges.ravel(), np.full(90, 2))
     assert order.width == 3 and order.largest == pytest.approx(16)
 
 
