@@ -146,6 +146,13 @@ class Block(CostGradient, ABC):
         """
         return None
 
+    #: optional, a method (q, w) -> float, like q; mean field needs it where cliques are too large
+    #: for tables. q (M, k, L), for a ragged block (S, L): probabilities of the members' labels, 0
+    #: beyond a variable's states. The answer: for each label of each member the expected energy of
+    #: its clique if it takes that label and the others choose independently, like q; inf where a
+    #: labelling of positive probability is forbidden. Beyond a variable's states it means nothing
+    expected_energy: Any = None
+
     def check(self) -> None:
         """Further checks once `states` is known; raise ValueError with the reason."""
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from gmlearn.decompositions.base import clique_groups
 from gmlearn.decompositions.forests import is_forest
+from gmlearn.potentials.base import Block
 from gmlearn.probabilities.exact import MAX_MEMORY, TreeMarginals, run_elimination
 from gmlearn.probabilities.junction import JunctionTree
 from gmlearn.probabilities.mean_field import MeanField, point_mass
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, lacks_tables
 from gmlearn.probabilities.result import Marginals, MarginalStatus
 from gmlearn.probabilities.trw import TRW
+from gmlearn.slaves.choose import NoSolverError, choose_solver
 from gmlearn.solvers.api import solve
 
 #: joined entries that are eliminated without a time limit (some ten seconds), and those that are
@@ -52,7 +57,7 @@ class AutoMarginals(MarginalMethod):
         problem.time_limit = whole
         if upper.status in (MarginalStatus.EXACT, MarginalStatus.INFEASIBLE):
             return upper
-        if lacks_tables(problem.crf) is None:
+        if MeanField().refuses(problem.crf) is None:
             lower = MeanField().run(problem)
         else:
             lower = point_mass(problem, "mean-field")
@@ -65,21 +70,54 @@ class AutoMarginals(MarginalMethod):
         return upper
 
     def _upper(self, problem: MarginalProblem) -> Marginals:
-        """The convex bound; where a slave has no soft minimum, log Z <= -bound/T + log (number of
-        labellings), with the labelling of least energy.
+        """The convex bound; where some cliques have no soft minimum, the lower of two: that of the
+        model in which they cost as little as they ever can, and log Z <= -bound/T + log (number of
+        labellings).
         """
         if TRW().refuses(problem.crf) is None:
             return TRW().run(problem)
-        found = solve(problem.crf, problem.w, time_limit=problem.time_limit, seed=problem.seed)
-        q = np.zeros(problem.crf.n_coords)
-        if np.isfinite(found.energy):
-            q[problem.crf.offsets[:-1] + found.labels] = 1.0
-        possible = np.add.reduceat(np.isfinite(problem.crf.unary), problem.crf.offsets[:-1])
-        count = float(np.log(np.maximum(possible, 1)).sum())
-        upper = -found.bound / problem.temperature + count
-        if found.bound == np.inf:
-            return problem.exact("least energy", -np.inf, q)
-        return problem.answer("least energy", upper, q, upper=upper)
+        found = _with_least_costs(problem)
+        if found.upper == -np.inf:
+            return found
+        crf, possible = problem.crf, np.isfinite(problem.crf.unary)
+        limit = None if problem.time_limit is None else max(problem.time_left, 0.0)
+        bound = solve(crf, problem.w, time_limit=limit, seed=problem.seed).bound
+        count = np.log(np.maximum(np.add.reduceat(possible, crf.offsets[:-1]), 1)).sum()
+        upper = min(found.upper, float(count - bound / problem.temperature))
+        q = found.node[np.arange(found.node.shape[1]) < crf.n_states[:, None]]
+        if upper == -np.inf:
+            return problem.exact(found.method, upper, q)
+        return problem.answer(found.method, upper, q, upper=upper, iterations=found.iterations)
+
+
+def _with_least_costs(problem: MarginalProblem) -> Marginals:
+    """The model without the cliques that have no soft minimum, which pay their least cost: its
+    log Z is not below.
+    """
+    crf, least = problem.crf, 0.0
+    hard = [b for b in crf.clique_blocks if not _is_soft(b)]
+    for group in clique_groups(crf, hard, None):
+        theta = np.where(np.isfinite(crf.unary), 0.0, np.inf)[group.coords]
+        least += float(group.solve(theta, group.prepare(problem.w)).value.sum())
+    rest = crf.copy()
+    rest.blocks = [b for b in crf.blocks if not any(b is c for c in hard)]
+    rest.constant += least
+    if least == np.inf:
+        return problem.exact("least costs", -np.inf, np.zeros(crf.n_coords))
+    smaller = replace(problem, crf=rest)
+    if is_forest(rest):
+        return TreeMarginals().run(smaller)
+    tree = eliminable(smaller)
+    return TRW().run(smaller) if tree is None else run_elimination(smaller, tree)
+
+
+def _is_soft(block: Block) -> bool:
+    """Has some slave solver a soft minimum of the block's cliques?"""
+    try:
+        choose_solver(block, "log_partition")
+    except NoSolverError:
+        return False
+    return True
 
 
 def eliminable(problem: MarginalProblem) -> JunctionTree | None:

@@ -19,7 +19,13 @@ from gmlearn.decompositions.base import is_edge_block
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.probabilities.exact import stacked
-from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, lacks_tables
+from gmlearn.probabilities.expected import (
+    Expectations,
+    naive_without_tables,
+    open_blocks,
+    softmax,
+)
+from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
 from gmlearn.probabilities.result import Marginals
 from gmlearn.probabilities.tables import Tables, outer_products
 from gmlearn.solvers.api import solve
@@ -38,20 +44,20 @@ class MeanField(MarginalMethod):
     settings = ("structure", "max_iter")
 
     def refuses(self, crf: CRF) -> str | None:
-        return lacks_tables(crf)
+        lacking = [b for b in open_blocks(crf) if b.expected_energy is None]
+        return f"{lacking[0]} has neither a table nor expected_energy" if lacking else None
 
     def run(self, problem: MarginalProblem) -> Marginals:
         structure = check_choice(
             "structure", problem.settings.get("structure", "tree"), ["tree", "naive"]
         )
-        tables = Tables.of(problem.graph, problem.temperature)
-        best, passes = mean_field(problem, tables, structure)
-        lower, q = best
+        (lower, q), passes = best_of_two_starts(problem, structure)
         if lower == -np.inf:
             return point_mass(problem, self.name)
 
         def cliques(number: int) -> Any:
             block = problem.crf.blocks[number]
+            block.check_size(block.table_size() * len(block))
             scopes = np.split(block.members, block.indptr[1:-1])
             return stacked(block, outer_products(scopes, problem.crf.offsets, q))
 
@@ -59,35 +65,41 @@ class MeanField(MarginalMethod):
         return problem.answer(self.name, lower, q, lower=lower, cliques=cliques, iterations=passes)
 
 
-def mean_field(
-    problem: MarginalProblem, tables: Tables, structure: str
+def best_of_two_starts(
+    problem: MarginalProblem, structure: str
 ) -> tuple[tuple[float, np.ndarray], int]:
     """((bound, marginals (n_coords,)), passes) of the best of two starts: the costs of single
     labels, and a labelling of low energy, which breaks no hard constraint.
     """
-    limit = int(problem.settings.get("max_iter", 200))
-    field = tables.unary.copy()
-    low = np.repeat(np.minimum.reduceat(field, tables.offsets[:-1]), np.diff(tables.offsets))
-    with np.errstate(invalid="ignore"):
-        soft = np.exp(low - field)
-    starts = [soft / np.repeat(np.add.reduceat(soft, tables.offsets[:-1]), np.diff(tables.offsets))]
+    limit, offsets = int(problem.settings.get("max_iter", 200)), problem.crf.offsets
+    starts = [softmax(problem.crf.unary_costs(problem.w) / problem.temperature, offsets)]
     labels = low_labelling(problem)
     if labels is not None:
-        one = np.zeros(len(field))
-        one[tables.offsets[:-1] + labels] = 1.0
-        starts.append(one)
+        starts.append(np.zeros(offsets[-1]))
+        starts[-1][offsets[:-1] + labels] = 1.0
+    expectations = Expectations(problem)
     best, passes = (-np.inf, starts[0]), 0
     for q in starts:
         if np.isnan(q).any():
             continue
-        found, own = naive(problem, tables, q, limit)
+        if expectations.open:
+            found, own = naive_without_tables(problem, expectations, q, limit)
+        else:
+            found, own = mean_field(problem, expectations.tables, structure, q, limit)
         passes += own
-        if structure == "tree" and found[0] > -np.inf:
-            tree, own = by_trees(problem, tables, found[1], limit)
-            passes += own
-            found = max(found, tree, key=lambda pair: pair[0])
         best = max(best, found, key=lambda pair: pair[0])
     return best, passes
+
+
+def mean_field(
+    problem: MarginalProblem, tables: Tables, structure: str, q: np.ndarray, limit: int
+) -> tuple[tuple[float, np.ndarray], int]:
+    """((bound, marginals), passes) from one start: single variables, then trees."""
+    found, passes = naive(problem, tables, q, limit)
+    if structure == "tree" and found[0] > -np.inf:
+        tree, own = by_trees(problem, tables, found[1], limit)
+        return max(found, tree, key=lambda pair: pair[0]), passes + own
+    return found, passes
 
 
 def low_labelling(problem: MarginalProblem) -> np.ndarray | None:

@@ -186,6 +186,46 @@ def check_clique_features_sum_to_features(
 
 
 @check_of(POTENTIAL)
+def check_expected_energy(block: Block, w: Weights, rng: np.random.Generator) -> None:
+    """Expectations over independent members are those of enumeration, also where some labels have
+    no probability.
+    """
+    if block.expected_energy is None:
+        raise NotApplicable("it does not define expected_energy")
+    states, owner = block.member_states, np.repeat(np.arange(len(block)), np.diff(block.indptr))
+    exists = np.arange(block.max_states) < states[:, None]
+    for sure in (0.0, 0.4):
+        q = np.where(exists & (rng.random(exists.shape) >= sure), rng.random(exists.shape), 0.0)
+        q[np.arange(len(q)), rng.integers(0, states)] += 0.1
+        q /= q.sum(axis=1, keepdims=True)
+        found = np.asarray(block.expected_energy(block.shape_members(q), w))
+        expect(
+            found.shape == block.shape_members(q).shape,
+            f"expected_energy has shape {found.shape}, that of q is {block.shape_members(q).shape}",
+        )
+        for i, row in enumerate(found.reshape(q.shape)):
+            lo, hi = block.indptr[owner[i]], block.indptr[owner[i] + 1]
+            expect_close(
+                row[: states[i]],
+                _expected_by_enumeration(block.take(owner[i : i + 1]), q[lo:hi], i - lo, w),
+                f"expected energies of the labels of member {i - lo} of clique {owner[i]}",
+            )
+
+
+def _expected_by_enumeration(block: Block, q: np.ndarray, member: int, w: Weights) -> np.ndarray:
+    """Expected energies of the labels of one member of the one clique of a block."""
+    shape = tuple(block.member_states.tolist())
+    x = np.indices(shape).reshape(len(shape), -1).T
+    others = [j for j in range(len(shape)) if j != member]
+    chance = q[others, x[:, others]].prod(axis=1)
+    many = block.take(np.zeros(len(x), np.int64))
+    energy = np.where(chance > 0, many.energy(many.shape_members(x.ravel()), w), 0.0)
+    with np.errstate(invalid="ignore"):
+        part = np.where(chance > 0, chance * energy, 0.0)
+    return np.array([part[x[:, member] == a].sum() for a in range(shape[member])])
+
+
+@check_of(POTENTIAL)
 def check_joined_blocks_keep_their_energies(
     block: Block, w: Weights, rng: np.random.Generator
 ) -> None:

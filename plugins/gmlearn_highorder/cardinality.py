@@ -137,6 +137,16 @@ class Cardinality(gm.RaggedBlock):
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         return {} if self.weight is None else {self.weight: np.eye(self.n_counts)[self.count(x)]}
 
+    def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
+        from gmlearn_highorder._expected_numba import expected_of_counts
+
+        label = self.label[self.owner]
+        known = label < q.shape[1]
+        chance = np.where(known, q[np.arange(len(q)), np.where(known, label, 0)], 0.0)
+        off, on = np.empty((2, len(q)))
+        expected_of_counts(chance, self.indptr, self.function(w), self.start, off, on)
+        return np.where(np.arange(q.shape[1]) == label[:, None], on[:, None], off[:, None])
+
 
 class AtMost(Cardinality):
     """Hard constraint: at most `number` (a number or (M,)) members of a clique take `label`."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.listed import Weights, times
+from gmlearn_highorder.listed import Weights, others_product, shares_by_label, times
 
 #: labels beyond which subsets of labels are not enumerated
 MAX_LABELS = 12
@@ -86,6 +86,11 @@ class LabelCost(gm.RaggedBlock):
 
     def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
         return {} if self.weight is None else {self.weight: self.used(x) * self.costs}
+
+    def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
+        used = 1.0 - others_product(1.0 - q, self.indptr)
+        share = shares_by_label(used, np.ones_like(used))
+        return times(share, self.label_costs(w)[self.owner][:, None, :]).sum(axis=2)
 
 
 class LabelCostSlave(gm.SlaveSolver):

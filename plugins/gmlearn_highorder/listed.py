@@ -39,6 +39,23 @@ def times(share: np.ndarray, cost: np.ndarray) -> np.ndarray:
     )
 
 
+def others_product(p: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """float (S, J): the products of p (S, J) over the other members of each clique."""
+    from gmlearn_highorder._expected_numba import others_product
+
+    out = np.empty(p.shape)
+    others_product(np.ascontiguousarray(p), indptr, out)
+    return out
+
+
+def shares_by_label(off: np.ndarray, on: np.ndarray) -> np.ndarray:
+    """float (S, L, L): the share of label j if a member takes label a, `on` (S, L) for its own
+    label, `off` (S, L) for the others.
+    """
+    own = np.eye(on.shape[1], dtype=bool)
+    return np.where(own, on[:, None, :], off[:, None, :])
+
+
 class ListedCosts:
     r"""Cliques that pay :math:`s\,c_j + (1 - s)\,c_{max}`, where x decides the option j and its
     share s in [0, 1].
@@ -185,6 +202,13 @@ class ListedCosts:
         else:
             own = self.option_costs(w)[np.arange(len(option)), option]
         return times(share, own) + times(1.0 - share, self.other_costs(w))
+
+    def expected_costs(self, share: np.ndarray, w: Weights) -> np.ndarray:
+        """Expected energies (S, A) from the expected shares (S, A, J) of the options."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.indptr))  # type: ignore[attr-defined, arg-type]
+        options = times(share, self.option_costs(w)[owner][:, None, :]).sum(axis=2)
+        rest = np.maximum(1.0 - share.sum(axis=2), 0.0)
+        return options + times(rest, self.other_costs(w)[owner][:, None])
 
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
         if not self.segments():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.listed import ListedCosts, Weights
+from gmlearn_highorder.listed import ListedCosts, Weights, others_product
 
 
 class Pattern(ListedCosts, gm.Block):
@@ -94,6 +94,13 @@ class Pattern(ListedCosts, gm.Block):
             hit = (x == pattern).all(axis=1)
             option[hit], share[hit] = p, 1.0
         return option, share
+
+    def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
+        m, k, n_labels = q.shape
+        of_pattern = np.take_along_axis(q, self.patterns.T[None].repeat(m, 0), axis=2)
+        others = others_product(of_pattern.reshape(m * k, -1), self.indptr).reshape(m * k, 1, -1)
+        wants = self.patterns.T[:, None, :] == np.arange(n_labels)[:, None]
+        return self.expected_costs(others * np.tile(wants, (m, 1, 1)), w).reshape(q.shape)
 
 
 class PatternSlave(gm.SlaveSolver):

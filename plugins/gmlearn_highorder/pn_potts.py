@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.listed import ListedCosts, Weights
+from gmlearn_highorder.listed import ListedCosts, Weights, others_product, shares_by_label
 
 
 class PnPotts(ListedCosts, gm.RaggedBlock):
@@ -71,6 +71,10 @@ class PnPotts(ListedCosts, gm.RaggedBlock):
         option, share = np.empty(len(self), np.int64), np.empty(len(self))
         constant_labels(np.asarray(x, np.int64), self.indptr, option, share)
         return option, share
+
+    def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
+        on = others_product(q, self.indptr)
+        return self.expected_costs(shares_by_label(np.zeros_like(on), on), w)
 
 
 class PnPottsSlave(gm.SlaveSolver):
