@@ -1,19 +1,20 @@
 """The performance page, made from what the benchmarks printed.
 
-    python docs/build_performance.py [--data DIR]          # all of them, one after the other (about
-    half an hour) python docs/build_performance.py highorder grids       # some of them
+    python docs/build_performance.py [--data DIR]       # all of them, about half an hour
+    python docs/build_performance.py highorder grids    # some of them
 
 runs tests/benchmarks/NAME.py and keeps its output in docs/measurements/NAME.txt, and its numbers in
-NAME.json, of which ``tests/benchmarks/compare.py OLD NEW`` compares two. Every number on
-the page is a line of a text file there, and every text file the output of one command of the
-repository (NAME-SOMETHING.txt is a further run of NAME.py). mkdocs makes the page from them at
-every build (this file is one of its hooks).
+NAME.json, of which ``tests/benchmarks/compare.py OLD NEW`` compares two. mkdocs makes the page from
+these files at every build (this file is one of its hooks); ``comparisons.py`` says which numbers go
+into its table and its chart. NAME-SOMETHING.txt is a further run of NAME.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import html
+import importlib.util
 import json
 import os
 import platform
@@ -29,14 +30,23 @@ BENCHMARKS = DOCS.parent / "tests" / "benchmarks"
 MEASUREMENTS = DOCS / "measurements"
 LEAD = """# Performance
 
-This page is made from the output of the scripts in `tests/benchmarks/`, kept word for word in `docs/measurements/`. To measure
-on your machine and rebuild it:
+Each row is one comparison within one run on one thread: above 1, gmlearn is faster; below 1, the
+other is. Every number is read from `docs/measurements/*.json`, which the command beside it writes.
+
+![How many times as fast gmlearn is, one bar for each comparison](images/performance.svg)
+
+TABLE
+
+Real instances with known optima are in [Results](results/maps.md). To measure on your machine and
+rebuild this page:
 
     python -m pip install -e '.[bench]'
     python docs/build_performance.py
 
-Read the ratios: they are taken within one run. Seconds depend on the machine and on what else it was doing. `--data DIR` adds the
-benchmarks on real instances.
+`tests/benchmarks/compare.py OLD.json NEW.json` lists what changed between two measurements. Seconds
+depend on the machine; ratios are comparable. `--data DIR` adds the benchmarks on real instances.
+
+## What each benchmark printed
 """
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 #: the arguments with which the outputs on the page are made; DIR is what --data says
@@ -112,10 +122,19 @@ def page() -> str:
         p.stem: p.read_text(encoding="utf-8").rstrip() for p in sorted(MEASUREMENTS.glob("*.txt"))
     }
     parts = [
-        f"## {name}\n\n{purpose(benchmark(name))}\n\n```text\n{text}\n```\n"
+        f"<details markdown><summary>{name}: {html.escape(purpose(benchmark(name)))}</summary>\n\n"
+        f"```text\n{text}\n```\n\n</details>\n"
         for name, text in texts.items()
     ]
-    return "\n".join([LEAD, *parts])
+    return "\n".join([LEAD.replace("TABLE", comparisons().table()), *parts])
+
+
+def comparisons() -> Any:
+    """The module beside this file: mkdocs loads hooks without their folder on the path."""
+    spec = importlib.util.spec_from_file_location("comparisons", DOCS / "comparisons.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -123,6 +142,8 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, "performance.md", content=page()))
+    chart = comparisons().chart()
+    files.append(File.generated(config, "images/performance.svg", content=chart))
     return files
 
 

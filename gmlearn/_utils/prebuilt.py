@@ -213,7 +213,7 @@ def ignored() -> Iterator[None]:
 
 def build(package: str) -> int:
     """Compile the listed kernels of a package into its folder, unless they are there and fresh;
-    returns how many there are. A line that fits no kernel any more is told and left out.
+    returns how many there are. A line that fits no kernel any more is reported and left out.
     """
     folder = _home(package) / "_prebuilt" / level()
     folder.mkdir(parents=True, exist_ok=True)

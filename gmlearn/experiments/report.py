@@ -19,7 +19,9 @@ dt{font-weight:600;float:left;clear:left;margin-right:.6rem}dd{margin:0}
 dd:after{content:"";display:block;clear:left}pre{background:#f4f4f6;padding:.8rem}
 figure{margin:1.5rem 0}figcaption{color:#555}
 footer{color:#666;font-size:.85rem;margin-top:3rem;display:flex;
-flex-wrap:wrap;gap:0 3rem;align-items:flex-start}"""
+flex-wrap:wrap;gap:0 3rem;align-items:flex-start}
+@media(max-width:30rem){table{font-size:.8rem}td,th{padding:.25rem .3rem}
+pre{font-size:.75rem;white-space:pre-wrap}}"""
 
 
 def cell(value: Any) -> str:

@@ -277,8 +277,8 @@ class BlockFrankWolfe(Optimizer):
     ) -> tuple[float, float]:
         """As `move_alone`, for batches that move from the same weights: the first gap, the hinges.
 
-        How far each goes, a line search for one after the other says. It is told with the next
-        round: messages take time.
+        A line search for one after the other says how far each goes. Workers learn it with the
+        next round, which saves a message.
         """
         each, size = self.objective.each, self.working_set
         moves = each(visit, size, weights, inverse, at, index=index)

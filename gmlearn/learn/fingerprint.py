@@ -69,7 +69,7 @@ def problem_fingerprint(
 
 
 def describe_batch(batch: SampleBatch) -> dict[str, str]:
-    """Digests of the parts of a batch, by the names that a mismatch is told by."""
+    """Digests of the parts of a batch, under the names that the error of a mismatch uses."""
     own = [s.completion for s in batch.samples if s.completion is not None]
     return {
         **describe_model(batch.model),

@@ -1,4 +1,4 @@
-"""What a check is, which checks a thing must pass, and how a failure is told."""
+"""What a check is, which checks a thing must pass, and how a failure is reported."""
 
 from __future__ import annotations
 

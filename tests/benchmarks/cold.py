@@ -1,7 +1,7 @@
 """What the first call costs: CPU seconds with an empty kernel cache and with a full one.
 
     python tests/benchmarks/cold.py                     # all cases
-    python tests/benchmarks/cold.py grid --kernels 20   # one case, its 20 dearest kernels
+    python tests/benchmarks/cold.py grid --kernels 20   # one case, its 20 slowest kernels to compile
     python tests/benchmarks/cold.py --json cold.json
 
 Every figure comes from a child process of its own, imports included. "kernels" counts those that
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-#: what each child runs; the issue of first calls is measured on these
+#: what each child runs
 CASES = {
     "grid": """
 import numpy as np
@@ -106,7 +106,7 @@ def run_case(source: str, cache: str) -> dict:
 
 
 def main() -> None:
-    """Print the table, and the dearest kernels of each case."""
+    """Print the table, and the kernels of each case that took longest to compile."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], help="default: all")
     parser.add_argument("--kernels", type=int, default=8, help="how many kernels to list per case")
@@ -122,8 +122,8 @@ def main() -> None:
             f"{name:10} cold {cold['cpu']:6.2f} CPU s, warm {warm['cpu']:5.2f}, "
             f"{len(cold['kernels'])} kernels compiled, {len(cold['plugins'])} plugin modules loaded"
         )
-        dearest = sorted(cold["kernels"].items(), key=lambda item: -item[1])
-        for kernel, seconds in dearest[: options.kernels]:
+        slowest = sorted(cold["kernels"].items(), key=lambda item: -item[1])
+        for kernel, seconds in slowest[: options.kernels]:
             print(f"           {seconds:6.2f}  {kernel}")
     if options.json:
         with open(options.json, "w") as file:

@@ -55,6 +55,22 @@ def test_the_performance_page_is_made_of_the_measurements():
         assert output.read_text("utf-8").rstrip() in text
 
 
+def test_the_table_of_comparisons_is_made_of_the_numbers(tmp_path, monkeypatch):
+    made = build_performance.comparisons()
+    table = made.table()
+    assert len(table.splitlines()) == len(made.COMPARISONS) + 2
+    for row in made.COMPARISONS:
+        assert f"| {row.what} | {row.against} |" in table
+        assert row.ratio() > 0 and row.command().startswith("python tests/benchmarks/")
+    assert made.chart().count("<rect") == len(made.COMPARISONS)
+    numbers = {"command": "python one.py", "rows": [{"what": "ours / theirs #", "numbers": [4.0]}]}
+    (tmp_path / "one.json").write_text(json.dumps(numbers))
+    monkeypatch.setattr(made, "MEASUREMENTS", tmp_path)
+    assert made.Comparison("one", "ours", 0, "", "", inverse=True).ratio() == 0.25
+    with pytest.raises(LookupError, match="has no line 'theirs'"):
+        made.Comparison("one", "theirs", 0, "", "").ratio()
+
+
 def test_a_measurement_names_its_command():
     for text in build_performance.MEASUREMENTS.glob("*.txt"):
         head, script = (
