@@ -192,6 +192,10 @@ def _glimpse(state: Run) -> None:
     try_finish(state.problem, state.allowed, GLIMPSE)
 
 
+def _tighten(state: Run) -> None:
+    tighten(state.problem)
+
+
 def _near_the_bound(state: Run) -> None:
     assert state.dual is not None
     finish_near_the_bound(state.problem, state.dual)
@@ -211,6 +215,10 @@ def _finish(state: Run) -> None:
 
 def _look_on(state: Run) -> None:
     search_neighbourhoods(state.problem, state.graph, state.allowed)
+
+
+def _by_energies(state: Run) -> None:
+    search_by_energies(state.problem)
 
 
 class Stage(NamedTuple):
@@ -250,7 +258,7 @@ STAGES = (
     # pruning closes no wide gap, but small hard models are proved at once by branch and bound
     Stage(_glimpse, _wide_open, 0.1, 0.1),
     # larger slaves, for frustrated models
-    Stage(lambda state: tighten(state.problem), _wide_open, 0.4, 0.4),
+    Stage(_tighten, _wide_open, 0.4, 0.4),
     # where the relaxation is nearly tight: solve what is left as if a better labelling were known
     Stage(_near_the_bound, _open, 0.1, 0.1),
     # better labellings, so that pruning leaves less: fast and local, then slow and large
@@ -261,5 +269,5 @@ STAGES = (
     # no proof in reach: better labellings
     Stage(_look_on, _open, 1.0, 1.0),
     # cliques that are only asked for energies
-    Stage(lambda state: search_by_energies(state.problem), _without_tables, 1.0, 1.0),
+    Stage(_by_energies, _without_tables, 1.0, 1.0),
 )

@@ -105,15 +105,18 @@ def ascend_soft(problem: Problem, dual: Dual, temperature: float) -> np.ndarray:
     marginals = np.empty(len(dual.coords))
     work = SOFT * sum(group.cost("log_partition") for group in dual.slaves.groups)
 
+    # in units of a typical cost, because the first step of L-BFGS has an absolute length
+    unit = problem.scale or 1.0
+
     def negative(lam: np.ndarray) -> tuple[float, np.ndarray]:
         problem.count(work)
         value = 0.0
-        theta = share + dual.centred(lam)
+        theta = share + dual.centred(unit * lam)
         for group, where, prepared in groups:
             found = group.log_partition(theta[where], prepared, temperature)  # type: ignore[attr-defined]
             value += float(found.value.sum())
             marginals[where] = found.marginals
-        return -value, -dual.centred(marginals)
+        return -value / unit, -dual.centred(marginals)
 
     def watch(intermediate_result: Any) -> None:
         if problem.time_left <= 0:
@@ -121,12 +124,12 @@ def ascend_soft(problem: Problem, dual: Dual, temperature: float) -> np.ndarray:
 
     found = minimize(
         negative,
-        dual.lam,
+        dual.lam / unit,
         jac=True,
         method="L-BFGS-B",
         callback=watch,
         options={"maxiter": ITERATIONS, "maxcor": 10},
     )
-    dual.lam = dual.centred(found.x)
-    negative(dual.lam)
+    dual.lam = dual.centred(unit * found.x)
+    negative(found.x)
     return dual.mean(marginals)

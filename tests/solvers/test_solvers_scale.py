@@ -10,6 +10,7 @@ from core_cases import minimum
 
 import gmlearn as gm
 from gmlearn.registry import registry
+from gmlearn.solvers import auto
 
 SOLVERS = sorted(e.name for e in registry.entries("solver") if e.owner == "core")
 #: solvers whose path depends on rounding, so that another unit may end at another valid answer
@@ -99,3 +100,74 @@ def test_nearly_submodular_is_not_submodular():
     for unit in (1e-15, 1.0, 1e12):
         assert not is_submodular(unit * np.array([[1e-3], [0.0], [0.0], [0.0]]))
         assert is_submodular(unit * np.array([[0.1 + 0.2], [0.3], [0.2], [0.2]]))
+
+
+# ---------------------------------------------------------------------- exactly, stage by stage
+
+
+def medium_model(kind, unit):
+    """A model with a gap, whose costs are all multiplied by `unit`."""
+    rng = np.random.default_rng(5)
+    if kind == "glass":
+        edges = gm.grid_edges(6, 6)
+        crf = gm.CRF(36, 2).add_unary(0.2 * unit * rng.normal(size=(36, 2)))
+        crf.add(gm.Potts(edges, unit * rng.normal(size=len(edges))))
+        return crf
+    if kind == "whole numbers":
+        edges = np.array([(a, b) for a in range(10) for b in range(a)])
+        tables = unit * rng.integers(0, 6, size=(len(edges), 3, 3)).astype(float)
+        crf = gm.CRF(10, 3)
+        crf.add(gm.Table(edges, tables))
+        return crf
+    cliques = np.array([rng.permutation(12)[:3] for _ in range(14)])
+    tables = rng.normal(size=(14, 3, 3, 3))
+    tables[0, 0, 1] = np.inf
+    crf = gm.CRF(12, 3).add_unary(unit * rng.normal(size=(12, 3)))
+    crf.add(gm.Table(cliques, unit * tables))
+    crf.add(gm.Potts(gm.grid_edges(3, 4), unit * rng.normal(size=17)))
+    return crf
+
+
+class OneStage(gm.MapSolver):
+    """The ascent of ``auto``, then one of its other stages alone."""
+
+    name = "one-stage"
+
+    def __init__(self, stage):
+        self.stage = stage
+
+    def run(self, problem):
+        state = auto.Run(problem)
+        auto.STAGES[0].run(state)
+        problem.deadline = problem.spent + 0.2
+        if self.stage.suits(state):
+            self.stage.run(state)
+
+
+#: libraries that work with tolerances of their own
+LIBRARIES = {"lp", "exact", "toulbar2", "brute-force"}
+
+
+@pytest.mark.parametrize("kind", ["glass", "whole numbers", "triples"])
+@pytest.mark.parametrize(
+    "solver",
+    [s for s in SOLVERS if s not in LIBRARIES] + [OneStage(s) for s in auto.STAGES[1:]],
+    ids=lambda s: s if isinstance(s, str) else s.stage.run.__name__,
+)
+def test_a_power_of_two_as_unit_changes_not_even_rounding(solver, kind):
+    """Multiplication by a power of two is exact, so that every comparison must come out the same:
+    this finds absolute tolerances and step lengths anywhere on the way.
+    """
+    options = {"max_iter": 300} if solver == "tabu" else {}
+    found = []
+    for exponent in (0, -15, 12):
+        unit = 2.0 ** round(exponent * np.log2(10.0))
+        crf = medium_model(kind, unit)
+        try:
+            r = gm.solve(crf, solver=solver, seed=1, **options)
+        except gm.SolverRefusal:
+            return
+        costs = r.reduced_costs / unit
+        numbers = r.energy / unit, r.bound / unit, r.iterations, r.status
+        found.append((numbers, r.labels.tolist(), r.persistent.tolist(), costs.tolist()))
+    assert found.count(found[0]) == len(found)
