@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -83,6 +84,37 @@ def test_the_lists_fit_the_kernels(package):
 def test_a_listed_package_must_be_installed():
     with pytest.raises(ValueError, match="no package 'gmlearn_nowhere'"):
         prebuilt.listed(["gmlearn_nowhere"])
+
+
+def test_a_stamp_changes_with_the_kernels_that_a_module_imports(tmp_path, monkeypatch):
+    package = tmp_path / "stamped"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "_inner_numba.py").write_text("VALUE = 1\n")
+    (package / "_outer_numba.py").write_text("from ._inner_numba import VALUE\n")
+    (package / "_other_numba.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outer, other = "stamped._outer_numba", "stamped._other_numba"
+
+    def stamps():
+        prebuilt._stamp.cache_clear()
+        return prebuilt._stamp(outer), prebuilt._stamp(other)
+
+    before = stamps()
+    assert stamps() == before
+    (package / "_inner_numba.py").write_text("VALUE = 2\n")
+    after = stamps()
+    assert after[0] != before[0] and after[1] == before[1]
+    prebuilt._stamp.cache_clear()
+
+
+def test_kernel_modules_import_one_another_as_the_stamp_expects():
+    """Whatever a kernel calls in another module must change its stamp."""
+    files = [*ROOT.glob("gmlearn/**/*_numba.py"), *ROOT.glob("plugins/**/*_numba.py")]
+    for path in files:
+        for line in path.read_text("utf-8").splitlines():
+            if re.match(r"\s*(from|import)\b.*_numba\b", line):
+                assert prebuilt.IMPORTED.match(line.encode()), f"{path.name}: {line}"
 
 
 def test_a_shipped_kernel_is_found_unless_its_source_has_changed(tmp_path):

@@ -22,6 +22,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -31,6 +32,8 @@ from typing import Any, NamedTuple
 V3_FEATURES = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 #: a package's list of the signatures that are worth compiling ahead: module, function, arguments
 LIST = "kernels.txt"
+#: how one kernel module imports from another
+IMPORTED = re.compile(rb"^from (\S+_numba) import", re.MULTILINE)
 
 
 class Kernel(NamedTuple):
@@ -123,20 +126,34 @@ def _home(package: str) -> Path:
 
 
 @functools.cache
-def _stamp(package: str) -> str:
+def _stamp(module: str) -> str:
     """Changes with whatever the machine code depends on beside numba's and Python's versions,
-    which the files themselves carry: all kernels of the package (they call each other), llvmlite,
-    the platform.
+    which the files themselves carry: the source of the module and of the kernel modules that it
+    imports (kernels call each other), llvmlite, the platform.
     """
     import llvmlite
 
     parts = hashlib.sha256(
         f"{llvmlite.__version__} {platform.system()} {platform.machine()}".encode()
     )
-    home = _home(package)
-    for path in sorted(home.rglob("*_numba.py")):
-        parts.update(f"{path.relative_to(home).as_posix()}\n".encode() + path.read_bytes())
+    for name, source in sorted(_sources(module).items()):
+        parts.update(f"{name}\n".encode() + source)
     return parts.hexdigest()
+
+
+def _sources(module: str) -> dict[str, bytes]:
+    """The text of a kernel module and of those that it imports, directly or not, by their names."""
+    found: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        spec = None if name in found else importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        found[name] = Path(spec.origin).read_bytes()
+        for imported in IMPORTED.findall(found[name]):
+            waiting.append(importlib.util.resolve_name(imported.decode(), spec.parent))
+    return found
 
 
 @functools.cache
@@ -152,15 +169,16 @@ def shipped_for(package: str) -> str | None:
     """The level of the compiled kernels that a package ships and this installation can use."""
     kernels = listed([package])
     folder = _folder(package)
-    usable = folder is not None and any(_shipped(k, folder, package) for k in kernels)
+    usable = folder is not None and any(_shipped(k, folder) for k in kernels)
     return f"compiled ahead for {level()}" if usable else None
 
 
-def _file(cache: Any, folder: Path, package: str) -> Any:
+def _file(cache: Any, folder: Path) -> Any:
     """numba's own file of compiled versions of one kernel, in this folder."""
     from numba.core import caching
 
-    return caching.IndexDataCacheFile(str(folder), cache._impl.filename_base, _stamp(package))
+    stamp = _stamp(cache._py_func.__module__)
+    return caching.IndexDataCacheFile(str(folder), cache._impl.filename_base, stamp)
 
 
 def _key(cache: Any, signature: Any) -> tuple[str, str]:
@@ -175,7 +193,7 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
         return None
     # numba's private classes: whatever went wrong, the kernel can still be compiled
     with contextlib.suppress(Exception):
-        data = _file(cache, folder, package).load(_key(cache, signature))
+        data = _file(cache, folder).load(_key(cache, signature))
         return None if data is None else cache._impl.rebuild(target, data)
     return None
 
@@ -212,27 +230,22 @@ def ignored() -> Iterator[None]:
 
 
 def build(package: str) -> int:
-    """Compile the listed kernels of a package into its folder, unless they are there and fresh;
+    """Compile the listed kernels of a package into its folder, except those there and fresh;
     returns how many there are. A line that fits no kernel any more is reported and left out.
     """
     folder = _home(package) / "_prebuilt" / level()
     folder.mkdir(parents=True, exist_ok=True)
-    kernels = listed([package])
-    if all(_shipped(kernel, folder, package) for kernel in kernels):
-        return len(kernels)
-    for old in folder.iterdir():
-        old.unlink()
-    return sum(_ship(kernel, folder, package) for kernel in kernels)
+    return sum(_shipped(kernel, folder) or _ship(kernel, folder) for kernel in listed([package]))
 
 
-def _shipped(kernel: Kernel, folder: Path, package: str) -> bool:
+def _shipped(kernel: Kernel, folder: Path) -> bool:
     with contextlib.suppress(AttributeError, ImportError):
         cache = kernel.dispatcher()._cache
-        return _file(cache, folder, package).load(_key(cache, kernel.signature())) is not None
+        return _file(cache, folder).load(_key(cache, kernel.signature())) is not None
     return False
 
 
-def _ship(kernel: Kernel, folder: Path, package: str) -> bool:
+def _ship(kernel: Kernel, folder: Path) -> bool:
     """Compile one kernel into the folder."""
     try:
         kernel.compile()
@@ -240,7 +253,7 @@ def _ship(kernel: Kernel, folder: Path, package: str) -> bool:
         signature = kernel.signature()
         cache = dispatcher._cache
         data = cache._impl.reduce(dispatcher.overloads[signature])
-        _file(cache, folder, package).save(_key(cache, signature), data)
+        _file(cache, folder).save(_key(cache, signature), data)
     except Exception as error:  # numba's errors share no base class with import errors
         reason = str(error).strip().partition("\n")[0]
         print(f"left out: {kernel.module}.{kernel.function}: {reason}", file=sys.stderr)
