@@ -79,16 +79,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if extra and arguments.command != "run":
             parser.error(f"unrecognized arguments: {' '.join(extra)}")
         arguments.extra = extra
-    except SystemExit as end:  # --help, --version, or a usage error that has been told
+    except SystemExit as end:  # --help, --version, or a usage error that has been printed
         return int(end.code or OK)
     if arguments.versions:
-        show_versions()
-        return OK
-    if arguments.command is None:
+        arguments.function = _print_versions
+    elif arguments.command is None:
         parser.print_help()
         return USAGE
     with _warnings_in_one_line(arguments.debug):
         return _carry_out(arguments)
+
+
+def _print_versions(arguments: argparse.Namespace) -> int:
+    show_versions()
+    return OK
 
 
 def _carry_out(arguments: argparse.Namespace) -> int:
@@ -103,7 +107,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader (head, less) has gone; nothing is left to tell it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    # the border of the program: every failure ends here, told in one line
+    # the border of the program: every failure ends here, in one line
     except Exception as error:
         if arguments.debug:
             traceback.print_exc()
