@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gmlearn._utils.validation import HUGE
 from gmlearn.io.text import SAFE_BYTES
 from gmlearn.model import CRF
 from gmlearn.potentials import Table
@@ -81,6 +82,8 @@ class ModelBuilder:
 
     def add(self, scope: np.ndarray, table: np.ndarray) -> None:
         """Add the flat costs `table` over `scope`, last variable fastest; +inf forbids."""
+        if not ((np.abs(table) <= HUGE) | np.isposinf(table)).all():
+            self._fail(f"costs of at most {HUGE:g}, or inf", "others")
         arity, crf = len(scope), self.crf
         if arity < 2:  # constants are paid by whatever label variable 0 takes
             variable = int(scope[0]) if arity else 0
