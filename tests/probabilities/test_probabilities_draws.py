@@ -106,6 +106,31 @@ def test_samples_have_the_frequencies_of_enumeration(kind):
     assert (again.labels == drawn.labels).all()
 
 
+@pytest.mark.parametrize("kind", ["forest", "loopy", "hard", "triples", "learnt", "cardinality"])
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_whole_labellings_are_drawn_as_often_as_they_should_be(kind, seed):
+    """Pearson's test over all labellings, those that are expected less than 5 times together."""
+    from scipy.stats import chisquare
+
+    crf, w = random_model(np.random.default_rng(seed), kind)
+    energy = energy_table(crf, crf.check_weights(w)).ravel()
+    p = np.exp(energy.min() - energy) if np.isfinite(energy).any() else np.zeros(len(energy))
+    if not p.any():
+        pytest.skip("nothing is feasible")
+    n = 5000
+    drawn = gm.sample(crf, w, n, seed=seed).labels
+    count = np.bincount(np.ravel_multi_index(tuple(drawn.T), crf.n_states), minlength=len(p))
+    expected = n * p / p.sum()
+    assert not count[p == 0].any()
+    rare = expected < 5
+    observed = np.append(count[~rare], count[rare].sum())
+    expected = np.append(expected[~rare], max(expected[rare].sum(), 1e-9))
+    if expected[-1] < 5:  # too few to stand on their own
+        observed, expected = (np.append(a[:-2], a[-2:].sum()) for a in (observed, expected))
+    if len(expected) > 1:
+        assert chisquare(observed, expected * observed.sum() / expected.sum()).pvalue > 1e-4
+
+
 def test_samples_elsewhere_are_named_approximate(monkeypatch):
     monkeypatch.setattr("gmlearn.probabilities.samples.eliminable", lambda problem: None)
     crf = gm.CRF(4, 2).add_unary([[0, 0.5]] * 4)
