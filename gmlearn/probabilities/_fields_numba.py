@@ -238,6 +238,8 @@ def bethe(g, message_ptr, message, room, room_ptr, digits, joint, node):
         total += own[v]
         for label in range(n):
             node[first + label] = np.exp(-room[label] - own[v]) if own[v] > -np.inf else 0.0
+    if total == -np.inf:  # the messages forbid all labels of a variable
+        return total
     for f in range(len(g.start)):
         room_ptr[0] = 0
         for i in range(g.indptr[f + 1] - g.indptr[f]):

@@ -104,6 +104,14 @@ def test_loopy_propagation_is_exact_on_a_tree_and_says_that_it_bounds_nothing():
     assert "no bound" in m.reason
 
 
+def test_loopy_propagation_on_an_infeasible_model_is_not_a_number_but_minus_infinity():
+    never = np.full((2, 2), np.inf)
+    crf = gm.CRF(3, 2)
+    crf.add(gm.Table([[0, 1], [1, 2]], [never, np.zeros((2, 2))]))
+    m = gm.marginals(crf, method="loopy-bp")
+    assert m.log_partition == -np.inf and not np.isnan(m.node).any()
+
+
 def test_a_time_limit_of_nothing_still_gives_valid_bounds():
     rng = np.random.default_rng(0)
     crf = gm.CRF(400, 3).add_unary(rng.normal(size=(400, 3)))
