@@ -60,6 +60,38 @@ def make_point_sets(
     return PointSetImages(_shuffle_points(noisy, rng), labels, centres, sigma)
 
 
+def make_graphs(
+    n_centres: int = 4,
+    graphs_per_centre: int = 8,
+    n_nodes: int = 10,
+    sigma: float = 0.04,
+    missing: float = 0.1,
+    random_state=None,
+) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], np.ndarray]:
+    """Triangulated points in a unit square as graphs that know the lengths of their edges only.
+
+    Every graph is a noisy copy (points moved by sigma, a share `missing` of its edges left out)
+    with its nodes in an order of its own. Returns the graphs (nodes (J, 0), edges, lengths) and the
+    number (I,) of the drawing that each was made from.
+    """
+    from scipy.spatial import Delaunay
+
+    rng = np.random.default_rng(random_state)
+    graphs, labels = [], np.repeat(np.arange(n_centres), graphs_per_centre)
+    rng.shuffle(labels)
+    drawings = rng.uniform(-0.5, 0.5, (n_centres, n_nodes, 2))
+    triangles = [Delaunay(points).simplices for points in drawings]
+    sides = [np.concatenate([t[:, [0, 1]], t[:, [1, 2]], t[:, [0, 2]]]) for t in triangles]
+    lines = [np.unique(np.sort(side, axis=1), axis=0) for side in sides]
+    for label in labels:
+        points = drawings[label] + sigma * rng.normal(size=(n_nodes, 2))
+        edges = lines[label][rng.random(len(lines[label])) >= missing]
+        lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
+        number = rng.permutation(n_nodes)
+        graphs.append((np.zeros((n_nodes, 0)), number[edges], lengths[:, None]))
+    return graphs, labels
+
+
 def _shuffle_points(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Each image's points in an order of its own."""
     order = rng.random(images.shape[:2]).argsort(1)

@@ -76,6 +76,57 @@ def plot_centres(model, ax=None, max_columns: int = 5, rotations=None):
     return axes
 
 
+def plot_graphs(graphs, ax=None):
+    """One panel a graph, drawn so that its edges have the lengths they state, as far as a plane
+    allows (least squares on the shortest paths); nodes with two numbers lie where those say.
+    """
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context(gm.plot.style()):
+        if ax is None:
+            _, ax = plt.subplots(1, len(graphs), figsize=(2.2 * len(graphs), 2.4), squeeze=False)
+        axes = np.ravel(ax)
+        for a, (panel, graph) in enumerate(zip(axes, graphs)):
+            points = graph.nodes if graph.nodes.shape[1] == 2 else _layout(graph)
+            for ends in graph.edges:
+                panel.plot(*points[ends].T, color="0.6", linewidth=1, zorder=0)
+            panel.plot(*points.T, "o", color=gm.plot.PALETTE[a % 6], markersize=4)
+            panel.set(title=str(a), aspect="equal", xticks=[], yticks=[])
+            panel.spines[:].set_visible(False)
+    return axes
+
+
+def _layout(graph) -> np.ndarray:
+    """Points (J, 2) by classical scaling of the shortest paths, then least squares on the edges."""
+    from scipy.optimize import minimize
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
+
+    n = len(graph.nodes)
+    lengths = graph.lengths[:, 0] if graph.lengths.shape[1] else np.ones(len(graph.edges))
+    weights = coo_array((np.maximum(lengths, 1e-9), tuple(graph.edges.T)), shape=(n, n))
+    paths = shortest_path(weights.tocsr(), directed=False)
+    far = paths[np.isfinite(paths)].max(initial=1.0)
+    squares = np.where(np.isfinite(paths), paths, 1.5 * far) ** 2
+    centring = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centring @ squares @ centring)
+    start = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    first, second = graph.edges.T
+
+    def stress(flat):
+        points = flat.reshape(n, 2)
+        between = points[first] - points[second]
+        distance = np.maximum(np.linalg.norm(between, axis=1), 1e-12)
+        pull = (2.0 * (distance - lengths) / distance)[:, None] * between
+        slope = np.zeros((n, 2))
+        np.add.at(slope, first, pull)
+        np.add.at(slope, second, -pull)
+        return ((distance - lengths) ** 2).sum(), slope.ravel()
+
+    return minimize(stress, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(n, 2)
+
+
 def plot_match(X, Y, match, ax=None):
     """Set X, set Y moved onto it, and a line for every matched pair (first two coordinates)."""
     ax = gm.plot.axes(ax, figsize=(3.6, 3.6))

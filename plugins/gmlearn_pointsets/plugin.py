@@ -6,6 +6,20 @@ import gmlearn as gm
 
 
 @gm.hookimpl
+def gmlearn_potentials():
+    from .one_to_one import OneToOne
+
+    return [OneToOne]
+
+
+@gm.hookimpl
+def gmlearn_slave_solvers():
+    from .one_to_one import MatchingSlave
+
+    return [MatchingSlave()]
+
+
+@gm.hookimpl
 def gmlearn_experiments():
     def pointsets(run: gm.Run) -> None:
         from .experiments import pointsets as function

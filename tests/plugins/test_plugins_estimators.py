@@ -11,7 +11,7 @@ import pytest
 from gmlearn_groupfs import GroupFeatureClustering
 from gmlearn_mlca import MLCA, SpectralMetric
 from gmlearn_mlca.baselines import ITML, KISSME, XQDA
-from gmlearn_pointsets import PointSetClustering, make_point_sets
+from gmlearn_pointsets import GraphClustering, PointSetClustering, make_graphs, make_point_sets
 from gmlearn_vision import Denoiser, StereoMatcher
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -40,6 +40,7 @@ TABLES = [
 #: why, and data for our own
 NOT_TABLES = {
     "PointSetClustering": "a sample is a set of points (J, D)",
+    "GraphClustering": "a sample is a graph",
     "Denoiser": "a sample is an image",
     "StereoMatcher": "a sample is a pair of images",
     "ExemplarClusteringLearner": "a sample is a whole data set with its clusters",
@@ -88,6 +89,12 @@ def cases():
     pair = (rng.random((5, 8)), rng.random((5, 8)))
     return [
         (PointSetClustering(2, n_init=1, random_state=0), sets, None, "labels_"),
+        (
+            GraphClustering(2, n_init=1, random_state=0),
+            make_graphs(2, 2, n_nodes=4, random_state=0)[0],
+            None,
+            "labels_",
+        ),
         (Denoiser(np.arange(3), max_iter=2), images, images, "potential_"),
         (StereoMatcher(3, max_iter=2), [pair], [np.ones((5, 8))], "contrast_weights_"),
     ]
