@@ -21,15 +21,16 @@ class SpectralMetric(MetricClusterer):
     """min_M lam ||M||^2 + sum_i max_Chat [ ||Chat - C_i||^2 + <Chat - C_i, X_i M X_i'> ] over PSD
     M.
 
-    ``gm.train`` by projected subgradient on models of one `KMeansEnergy`, with the loss
-    `PartitionLoss` and the spectral slave. Every dataset is reduced to a basis of d + k vectors
-    once, so a round costs O((d + k)^3) for each, whatever its length. Unlike MLCA it needs no link
-    between the clusters of different datasets. Each dataset is centred by itself, and all are
-    scaled by one number so that `regularisation` has no unit.
+    ``gm.train`` with its default optimiser on models of one `KMeansEnergy`, with the loss
+    `PartitionLoss`, the spectral slave and the cone of PSD matrices as the feasible set. Every
+    dataset is reduced to a basis of d + k vectors once, so a round costs O((d + k)^3) for each,
+    whatever its length. Unlike MLCA it needs no link between the clusters of different datasets.
+    Each dataset is centred by itself, and all are scaled by one number so that `regularisation`
+    has no unit.
 
     Parameters
     ----------
-    regularisation : lam.   n_rounds : of the subgradient method.
+    regularisation : lam.   n_rounds : passes of the training at most.
     """
 
     def __init__(
@@ -73,12 +74,10 @@ class SpectralMetric(MetricClusterer):
             samples,
             loss=PartitionLoss(),
             decomposition=SpectralDecomposition(),
-            optimizer="subgradient",
             regularizer=gm.L2(2.0 * self.regularisation),
             constraints={"metric": gm.Projection(project_psd)},
             weights={"metric": np.eye(d)},
             max_iter=self.n_rounds,
-            tol=0.0,
             show_progress=False,
         )
         self.history_ = np.array(found.history.evaluated())

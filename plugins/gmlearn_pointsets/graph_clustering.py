@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import gmlearn as gm
 
 from .graphs import Graph, GraphMatch, check_graph, graph_distance, median_graph
-from .seeding import k_means_plus_plus
+from .seeding import DistanceRows, k_means_plus_plus
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,6 @@ class GraphMatches:
     @property
     def energy(self) -> float:
         return float(self.distances.min(axis=1).sum())
-
-
-class GraphRows:
-    """Distances from all graphs to one of them, computed when first asked for and kept."""
-
-    def __init__(self, graphs: list[Graph], distance: Any):
-        self.images = graphs
-        self._distance = distance
-        self._rows: dict[int, np.ndarray] = {}
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if index not in self._rows:
-            centre = self.images[index]
-            self._rows[index] = np.array([self._distance(g, centre).distance for g in self.images])
-        return self._rows[index]
 
 
 class GraphClustering(TransformerMixin, ClusterMixin, BaseEstimator):
@@ -108,7 +93,11 @@ class GraphClustering(TransformerMixin, ClusterMixin, BaseEstimator):
         """Cluster the graphs X, a list as for `graph_distance`; y is ignored."""
         graphs = self._check(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        rows = GraphRows(graphs, self._distance)
+
+        def to_all(index: int) -> np.ndarray:
+            return np.array([self._distance(g, graphs[index]).distance for g in graphs])
+
+        rows = DistanceRows(len(graphs), to_all)
         runs = []
         for _ in range(self.n_init):
             chosen = k_means_plus_plus(rows, self.n_clusters, rng)

@@ -153,11 +153,11 @@ def median_graph(
     known = count[:, None] > 0
     nodes = np.where(known, total / np.maximum(count, 1.0)[:, None], before.nodes)
     edges, means = [], []
-    for ends, found in sorted(lengths.items()):
+    for pair, found in sorted(lengths.items()):
         mean = np.mean(found, axis=0)
         spread = float(((np.array(found) - mean) ** 2).sum())
         if spread + edge_cost * (len(graphs) - len(found)) < edge_cost * len(found):
-            edges.append(ends)
+            edges.append(pair)
             means.append(mean)
     width = before.lengths.shape[1]
     return Graph(

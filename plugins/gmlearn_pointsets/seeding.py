@@ -4,38 +4,27 @@ paper.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from .distance import match_pairs
 from .sets import PointSets
-from .state import Motions
 
 
 class DistanceRows:
-    """Distances from all images to one image, computed when first asked for and kept."""
+    """Distances (n,) from all of n objects to one of them, computed when first asked for and kept.
 
-    def __init__(self, images: PointSets, motions: Motions, n_starts: int, n_refine: int):
-        self.images, self.motions, self.n_starts, self.n_refine = (
-            images,
-            motions,
-            n_starts,
-            n_refine,
-        )
+    distances : index -> float (n,).
+    """
+
+    def __init__(self, n: int, distances: Callable[[int], np.ndarray]):
+        self.n = n
+        self._distances = distances
         self._rows: dict[int, np.ndarray] = {}
 
     def __getitem__(self, index: int) -> np.ndarray:
         if index not in self._rows:
-            everyone = np.arange(len(self.images))
-            self._rows[index] = match_pairs(
-                self.images,
-                self.images,
-                everyone,
-                np.full(len(everyone), index),
-                self.motions,
-                "hard",
-                self.n_starts,
-                self.n_refine,
-            )[0]
+            self._rows[index] = self._distances(index)
         return self._rows[index]
 
 
@@ -46,7 +35,7 @@ def k_means_plus_plus(rows: DistanceRows, n_clusters: int, rng: np.random.Genera
     Greedy as in Arthur and Vassilvitskii (2007): of 2 + log A draws the one that leaves the least
     total distance. O(I A log A) distances.
     """
-    n_images, n_trials = len(rows.images), 2 + int(np.log(n_clusters))
+    n_images, n_trials = rows.n, 2 + int(np.log(n_clusters))
     chosen = [int(rng.integers(n_images))]
     nearest = rows[chosen[0]]
     while len(chosen) < n_clusters:

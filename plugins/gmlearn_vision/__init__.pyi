@@ -18,6 +18,7 @@ from gmlearn_vision.middlebury import (
     load_middlebury as load_middlebury,
     read_image as read_image,
 )
+from gmlearn_vision.pattern_denoiser import PatternDenoiser as PatternDenoiser
 from gmlearn_vision.posterior import posterior_marginals as posterior_marginals
 from gmlearn_vision.rivals import (
     median_filter as median_filter,

@@ -108,7 +108,7 @@ class Denoiser(ImageEstimator):
         """
         if y is None:
             raise ValueError("y: expected the clean images, got None; Denoiser requires y")
-        noisy, clean = _images("X", X, allow_nan=True), _images("y", y)
+        noisy, clean = check_images("X", X, allow_nan=True), check_images("y", y)
         masks = self._masks(noisy, masks)
         if [z.shape for z in noisy] != [x.shape for x in clean]:
             raise ValueError(
@@ -221,7 +221,7 @@ class Denoiser(ImageEstimator):
     def predict(self, X: Any, mask: Any = None) -> np.ndarray | list[np.ndarray]:
         """Denoised images, of the shapes of the noisy ones."""
         check_is_fitted(self, "potential_")
-        images = _images("X", X, allow_nan=True)
+        images = check_images("X", X, allow_nan=True)
         masks = self._masks(images, mask)
         found = [
             self._mean(z, m) if self.output == "mean" else self._map(z, m)
@@ -257,7 +257,7 @@ class Denoiser(ImageEstimator):
         return ax
 
 
-def _images(name: str, value: Any, allow_nan: bool = False) -> list[np.ndarray]:
+def check_images(name: str, value: Any, allow_nan: bool = False) -> list[np.ndarray]:
     """A list of checked images (H, W) from one image or several."""
     with gm.naming(name):
         if not len(value):

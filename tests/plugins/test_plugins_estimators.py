@@ -12,7 +12,7 @@ from gmlearn_groupfs import GroupFeatureClustering
 from gmlearn_mlca import MLCA, SpectralMetric
 from gmlearn_mlca.baselines import ITML, KISSME, XQDA
 from gmlearn_pointsets import GraphClustering, PointSetClustering, make_graphs, make_point_sets
-from gmlearn_vision import Denoiser, StereoMatcher
+from gmlearn_vision import Denoiser, PatternDenoiser, StereoMatcher
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -42,6 +42,7 @@ NOT_TABLES = {
     "PointSetClustering": "a sample is a set of points (J, D)",
     "GraphClustering": "a sample is a graph",
     "Denoiser": "a sample is an image",
+    "PatternDenoiser": "a sample is an image",
     "StereoMatcher": "a sample is a pair of images",
     "ExemplarClusteringLearner": "a sample is a whole data set with its clusters",
     **dict.fromkeys(
@@ -96,6 +97,7 @@ def cases():
             "labels_",
         ),
         (Denoiser(np.arange(3), max_iter=2), images, images, "potential_"),
+        (PatternDenoiser(2, max_iter=2), images, images, "noise_"),
         (StereoMatcher(3, max_iter=2), [pair], [np.ones((5, 8))], "contrast_weights_"),
     ]
 

@@ -103,4 +103,22 @@ def test_spectral_metric_passes_through_the_generic_trainer(problem, monkeypatch
     X, y = zip(*problem[0])
     model = SpectralMetric(n_rounds=20).fit(list(X), list(y))
     assert len(seen) == 1 and isinstance(seen[0]["decomposition"], SpectralDecomposition)
-    assert len(model.history_) == 20 and model.components_.shape[1] == 3
+    assert model.components_.shape[1] == 3
+    assert "optimizer" not in seen[0] and 1 < len(model.history_) <= 21
+    assert model.history_[-1] < model.history_[0]
+
+
+@pytest.mark.parametrize("constraints", [None, {"metric": gm.Projection(project_psd)}])
+@pytest.mark.parametrize("mu", [2e-2, 2e-3, 2e-4])
+def test_default_optimizer_leaves_the_zero_matrix(problem, constraints, mu):
+    """At M = 0 every partition costs the same, so the first slaves say little; training once stayed
+    there and called it converged.
+    """
+    samples = [gm.Sample(s.crf, s.labels) for s in problem[1]]
+    common = dict(loss="partition", regularizer=gm.L2(mu), constraints=constraints)
+    zero = sum(len(np.unique(s.labels)) * 2.0 for s in problem[1])
+    default = gm.train(samples, **common)
+    slow = gm.train(samples, **common, optimizer="subgradient")
+    assert np.linalg.norm(default.weights["metric"]) > 1.0
+    # 1e-4 is the gap at which training ends
+    assert default.objective <= slow.objective * (1.0 + 1e-4) < zero
