@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
@@ -92,7 +91,7 @@ class GraphClustering(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> GraphClustering:
         """Cluster the graphs X, a list as for `graph_distance`; y is ignored."""
         graphs = self._check(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(gm.check_random_state(self.random_state).randint(2**31))
 
         def to_all(index: int) -> np.ndarray:
             return np.array([self._distance(g, graphs[index]).distance for g in graphs])
