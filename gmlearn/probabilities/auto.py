@@ -20,7 +20,7 @@ from gmlearn.solvers.api import solve
 
 #: joined entries that are eliminated without a time limit (some ten seconds), and those that are
 #: expected in one second of a time limit
-MAX_ENTRIES, ENTRIES_PER_SECOND = 2.0**28, 1.5e7
+MAX_ENTRIES, ENTRIES_PER_SECOND = 2.0**30, 4e7
 #: variables beyond which a model that is no forest is not tried by elimination
 MAX_VARIABLES = 20_000
 

@@ -22,8 +22,9 @@ from gmlearn.probabilities.method import (
 from gmlearn.probabilities.result import Marginals
 from gmlearn.solvers.elimination import BruteForce, all_energies
 
-#: gigabytes that elimination may ask for unless told otherwise
-MAX_MEMORY = 4.0
+#: gigabytes that elimination may ask for unless told otherwise, and at all: positions in its
+#: tables are numbers of 32 bits
+MAX_MEMORY, MOST_MEMORY = 4.0, 16.0
 
 
 class BruteForceMarginals(MarginalMethod):
@@ -84,7 +85,7 @@ class TreeMarginals(MarginalMethod):
 class EliminationMarginals(MarginalMethod):
     """Variable elimination, forward and backward: exact, exponential in the induced width only.
 
-    settings : max_memory, in gigabytes; more is refused before it is asked for.
+    settings : max_memory, in gigabytes, at most 16; more is refused before it is asked for.
     """
 
     name = "elimination"
@@ -95,13 +96,13 @@ class EliminationMarginals(MarginalMethod):
 
     def run(self, problem: MarginalProblem) -> Marginals:
         tree = JunctionTree(problem.graph, problem.temperature, problem.seed)
-        most = float(problem.settings.get("max_memory", MAX_MEMORY))
+        most = min(float(problem.settings.get("max_memory", MAX_MEMORY)), MOST_MEMORY)
         if tree.possible and tree.bytes > most * 2**30:
             order = tree.order
             raise MethodRefusal(
                 f"method 'elimination': {problem.crf} has an induced width of {order.width}; its "
                 f"largest table has {order.largest:.3g} entries, and all messages take "
-                f"{tree.bytes / 2**30:.3g} GB (max_memory={most:g}); use 'trw' or 'auto'"
+                f"{tree.bytes / 2**30:.3g} GB (limit {most:g} GB); use 'trw' or 'auto'"
             )
         return run_elimination(problem, tree)
 

@@ -101,9 +101,9 @@ class MarginalProblem:
             status = MarginalStatus.BOUNDS if known else MarginalStatus.NO_BOUNDS
         return Marginals(
             self.padded(flat),
-            float(log_partition),
-            float(lower),
-            float(upper),
+            float(log_partition) + 0.0,  # no -0
+            float(lower) + 0.0,
+            float(upper) + 0.0,
             status,
             method,
             self.temperature,
