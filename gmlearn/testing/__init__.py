@@ -11,6 +11,7 @@ The checks are plain functions, in ``gm.testing.checks_of(kind)``. What the kit 
 
 - slave solver: ``examples(rng)``, small bound blocks with weights; ``large_examples(rng)``, blocks
   that are too large for enumeration; ``soft_exact = False`` if its log-partition only bounds.
+  ``check(solver, layer=True)`` checks gradients under a network as well.
 - potential: nothing if a slave solver has it among its examples; else class methods
   ``examples(rng)`` and ``large_examples(rng)`` of the same kind.
 - slave group: ``check(group, weights=w)``; ``energy(labels, w)`` and ``ptr`` where it is to be
@@ -34,6 +35,7 @@ from gmlearn.testing import (
     decomposition_checks,
     edge_checks,
     large_checks,
+    layer_checks,
     learn_checks,
     loss_checks,
     marginal_checks,
@@ -79,6 +81,7 @@ __all__ = [
     "edge_checks",
     "fuzz",
     "large_checks",
+    "layer_checks",
     "learn_checks",
     "loopback",
     "loss_checks",

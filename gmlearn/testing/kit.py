@@ -12,6 +12,8 @@ import numpy as np
 
 from gmlearn.registry import KINDS, expected_things, registry
 
+#: kinds of slaves, and the kind of the checks of slaves under a network
+SLAVES, LAYER = ("slave solver", "slave group"), "layer"
 #: absolute and relative difference that counts as rounding
 TOL = 1e-8
 #: random seeds that every check is repeated with; where each has a dozen models, fewer
@@ -224,7 +226,7 @@ def forget_examples() -> None:
     _latest.clear()
 
 
-def check(thing: Any, weights: dict[str, Any] | None = None) -> None:
+def check(thing: Any, weights: dict[str, Any] | None = None, layer: bool = False) -> None:
     """Run every check of the thing's kind; AssertionError with the check, the thing and the numbers
     at the first failure.
 
@@ -232,6 +234,7 @@ def check(thing: Any, weights: dict[str, Any] | None = None) -> None:
     ----------
     thing : a registered name's object or class, or a slave group.
     weights : the weights that a slave group reads (groups only).
+    layer : check slaves under a network too: the gradients of structured losses.
 
     Examples
     --------
@@ -244,7 +247,12 @@ def check(thing: Any, weights: dict[str, Any] | None = None) -> None:
         thing = GroupCase(
             thing, {name: np.asarray(value, float) for name, value in (weights or {}).items()}
         )
-    for one in checks_for(thing):
+    further = []
+    if layer:
+        if kind_of(thing) not in SLAVES:
+            raise TypeError(f"layer: only slave solvers and groups are checked, got {thing!r}")
+        further = [one for one in checks_of(LAYER) if one.concerns(thing)]
+    for one in [*checks_for(thing), *further]:
         ok, message = outcome(one, thing)
         if not ok:
             raise AssertionError(message)

@@ -13,6 +13,7 @@ from gmlearn.registry import registry
 from gmlearn.slaves.base import CliqueGroup
 from gmlearn.testing.brute_force import SlaveTables
 from gmlearn.testing.kit import (
+    SLAVES,
     TOL,
     GroupCase,
     NotApplicable,
@@ -25,7 +26,6 @@ from gmlearn.testing.kit import (
     expect_features,
 )
 
-SLAVES = ("slave solver", "slave group")
 POWERS = ("minimise", "min_marginals", "log_partition")
 Weights = dict[str, np.ndarray]
 
