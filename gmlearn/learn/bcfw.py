@@ -15,9 +15,10 @@ at the truth: no loss, no disagreement.
 
 A lower bound of F: every y gives :math:`F(w,\lambda) \ge R(w) - v\cdot w + \kappa
 - \sum_k c_k\langle\lambda^k, y_k\rangle`, where kappa collects the costs without weights. The last
-term is zero where slaves agree; else it is bounded over the box :math:`|\lambda_d| \le B` of
-`BOX` times the largest multiplier met. The minimum over w is :math:`-R^*(v)`, the conjugate of R
-on W.
+term is zero where slaves agree; else it is bounded over a box :math:`|\lambda_d| \le B_d` (see
+`Mixture.fixed_cost`). Whether that holds an optimum is not proved: what is reported says so, and a
+bound is dropped as soon as multipliers outgrow its box. The minimum over w is :math:`-R^*(v)`, the
+conjugate of R on W.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ from gmlearn.master.mixture import Direction, Mixture, MixtureState
 MOST_PASSES = 4
 #: how much of `prox` stays at least: with longer proximal steps, four passes are too few for one
 LEAST_PROX = 0.2
-#: the multipliers over which the lower bound of F holds, in units of the largest one met
+#: copies of a coordinate from which on multipliers move less: those of many slaves add up
+MANY_COPIES = 12
+#: evaluations without a fall of F after which it has stalled, unless the gap to its lower bound
+#: has fallen to this share meanwhile
+STALL, CLOSING = 20, 0.8
+#: multipliers of the lower bound of F may be so many times as large as those met
 BOX = 2.0
 
 
@@ -103,7 +109,8 @@ class BcfwState(OptimizerState):
     centre, average : float (P,), the proximal centre of w and the average of such centres.
     passes : of each proximal step.   since : passes since the last one began.
     lowest : the lowest F.   prox_scale, step_scale : what the settings `prox` and `step` are
-    multiplied by.   bound : the best lower bound of F.
+    multiplied by.   bound : the best lower bound of F.   box : the multipliers it holds for; inf
+    for all.
     """
 
     v: np.ndarray
@@ -116,6 +123,7 @@ class BcfwState(OptimizerState):
     prox_scale: float = 1.0
     step_scale: float = 1.0
     bound: float = -np.inf
+    box: float = np.inf
 
 
 class BlockFrankWolfe(Optimizer):
@@ -185,14 +193,16 @@ class BlockFrankWolfe(Optimizer):
 
     def truth_changed(self) -> None:
         self.state.v = self.objective.total(mixture_slope, self.working_set)
-        self.state.bound = -np.inf
+        self.state.bound, self.state.box = -np.inf, np.inf
 
-    def stalled(self, lowest: np.ndarray, least: float) -> str:
-        """Once longer proximal steps have been tried as well, and F, which falls by fits and
-        starts, has not fallen for long.
+    def stalled(self, lowest: np.ndarray, least: float, gaps: np.ndarray) -> str:
+        """F falls by fits and starts: it has stalled once it rests for long and its lower bound
+        does not come closer either.
         """
-        still = len(lowest) >= 8 and lowest[-7] - lowest[-1] < least
-        return "in six evaluations" if still and self.state.prox_scale < 0.5 else ""
+        if len(lowest) < STALL + 2 or lowest[-STALL - 1] - lowest[-1] >= least:
+            return ""
+        closing = np.isfinite(gaps[-1]) and not gaps[-1] > CLOSING * gaps[-STALL - 1]
+        return "" if closing else f"in {STALL} evaluations"
 
     def run(self) -> PassReport:
         state, objective = self.state, self.objective
@@ -214,14 +224,26 @@ class BlockFrankWolfe(Optimizer):
             state.centre = state.w.copy()
             state.average = state.average + self.rate * (state.w - state.average)
         state.t += 1
-        return PassReport(objective=value, bound=state.bound, subproblem_gap=gap, step=self.step)
+        return PassReport(
+            objective=value,
+            bound=state.bound,
+            box=state.box,
+            subproblem_gap=gap,
+            step=self.step,
+        )
 
     def _raise_bound(self) -> None:
         """The lower bound of F at the present mixture (see the module)."""
-        state, regularization = self.state, self.objective.regularization
-        found = self.objective.total(dual_terms, self.working_set)
-        state.v = found[1:]  # free of what rounding has left
-        state.bound = max(state.bound, float(found[0]) - regularization.conjugate(state.v))
+        state, objective = self.state, self.objective
+        found = objective.each(dual_terms, self.working_set, state.w)
+        state.v = np.sum([terms.slope for terms in found], axis=0)  # free of what rounding has left
+        box = max(terms.box for terms in found)
+        if BOX * max(terms.largest for terms in found) > state.box:
+            state.bound, state.box = -np.inf, np.inf
+        kappa = float(np.sum([terms.kappa for terms in found]))
+        bound = kappa - objective.regularization.conjugate(state.v)
+        if bound > state.bound:
+            state.bound, state.box = bound, box if box > 0.0 else np.inf
 
     def _adapt(self, value: float) -> None:
         """Where F no longer falls, the proximal steps were solved too roughly: give each of them
@@ -352,10 +374,33 @@ def mixture_slope(batch: SampleBatch, size: int) -> np.ndarray:
     return batch.weight * (mixture_of(batch, size).features() - batch.truth_features)
 
 
-def dual_terms(batch: SampleBatch, size: int) -> np.ndarray:
-    """The parts of a batch in the lower bound of F: kappa less the price of disagreement, and v."""
-    kappa = batch.weight * (batch.truth_fixed - mixture_of(batch, size).fixed_cost(BOX))
-    return np.append(kappa, mixture_slope(batch, size))
+def reach(batch: SampleBatch) -> float:
+    """How far the multipliers of a batch move, relative to others."""
+    slaves = batch.dual.slaves
+    copies = len(slaves.coords) / max(slaves.n_coords, 1)
+    return min(1.0, float(np.sqrt(MANY_COPIES / max(copies, 1.0))))
+
+
+class DualTerms(NamedTuple):
+    """The parts of a batch in the lower bound of F: kappa less the price of disagreement, v (P,),
+    the largest multiplier that this allows for, and the largest one met.
+    """
+
+    kappa: float
+    slope: np.ndarray
+    box: float
+    largest: float
+
+
+def dual_terms(batch: SampleBatch, size: int, w: np.ndarray) -> DualTerms:
+    mixture = mixture_of(batch, size)
+    cost, box = mixture.fixed_cost(BOX, w)
+    return DualTerms(
+        batch.weight * (batch.truth_fixed - cost),
+        mixture_slope(batch, size),
+        box,
+        float(np.abs(mixture.state.centre).max(initial=0.0)),
+    )
 
 
 def visit(
@@ -366,7 +411,7 @@ def visit(
     at : where the slaves are minimised, with the average lambda; None: where the mixture stands,
         which gives no hinge.
     """
-    mixture = mixture_of(batch, size)
+    mixture, inverse = mixture_of(batch, size), inverse * reach(batch)
     if at is None:
         batch.set_weights(weights.w)
         return batch.weight, mixture.visit(weights.w, inverse), 0.0
@@ -386,7 +431,7 @@ def settle_and_exchange(
     mixture.settle(step.gamma, step.curvature)
     if batch.learns_unary:
         batch.dual.set_unary(batch.layout.split(weights.w))
-    return batch.weight, mixture.exchange(weights.w, inverse)
+    return batch.weight, mixture.exchange(weights.w, inverse * reach(batch))
 
 
 def settle_and_end(
@@ -398,7 +443,7 @@ def settle_and_end(
     mixture = mixture_of(batch, size)
     mixture.settle(step.gamma, step.curvature)
     if rate is not None:
-        mixture.move_centre(inverse, rate)
+        mixture.move_centre(inverse * reach(batch), rate)
 
 
 def move_alone(

@@ -166,7 +166,7 @@ class CuttingPlane(Optimizer):
         old, self.state = self.state, self.start(self.w)
         self.state.t, self.state.evaluated = old.t, old.evaluated
 
-    def stalled(self, lowest: np.ndarray, least: float) -> str:
+    def stalled(self, lowest: np.ndarray, least: float, gaps: np.ndarray) -> str:
         return ""  # its bound rises until it meets F
 
     def restore(self, state: Any, batches: Sequence[Any]) -> None:

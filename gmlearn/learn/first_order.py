@@ -188,12 +188,12 @@ class Subgradient(Optimizer):
             state.before = state.lowest
             state.cycle = number
 
-    def stalled(self, lowest: np.ndarray, least: float) -> str:
+    def stalled(self, lowest: np.ndarray, least: float, gaps: np.ndarray) -> str:
         """As in the base class; judged by whole cycles: within one, F rises with long steps and
         rests with short ones.
         """
         if self.step is not None and self.lambda_step is not None:
-            return super().stalled(lowest, least)
+            return super().stalled(lowest, least, gaps)
         return "in a whole cycle of steps" if self.state.gain < least else ""
 
     def _measure(self, slope: np.ndarray, spread: float) -> None:

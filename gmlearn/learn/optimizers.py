@@ -21,12 +21,14 @@ class PassReport:
     """What one pass over the samples tells.
 
     objective : F at the start of the pass, if all slaves were minimised at one (w, lambda), else
-    None.   bound : a lower bound of the optimal F, if one is known.   subproblem_gap : duality gap
-    of the optimiser's own subproblem.   step : the step size, where there is one.
+    None.   bound : a lower bound of the optimal F, if one is known.   box : the largest multiplier
+    for which it is proved; inf for all.   subproblem_gap : duality gap of the optimiser's own
+    subproblem.   step : the step size, where there is one.
     """
 
     objective: float | None = None
     bound: float | None = None
+    box: float = np.inf
     subproblem_gap: float | None = None
     step: float | None = None
 
@@ -120,12 +122,13 @@ class Optimizer(ABC):
             whole = isinstance(like, np.ndarray)
             setattr(self.state, name, np.array(array) if whole else type(like)(array.item()))
 
-    def stalled(self, lowest: np.ndarray, least: float) -> str:
+    def stalled(self, lowest: np.ndarray, least: float, gaps: np.ndarray) -> str:
         """Since when F has not fallen, in words; empty if it still falls.
 
         Parameters
         ----------
         lowest : float (n,), the lowest F after each evaluation.   least : a fall that counts.
+        gaps : float (n,), from there to the lower bound known then; NaN for none.
         """
         still = len(lowest) >= 5 and lowest[-4] - lowest[-1] < least
         return "in three evaluations" if still else ""

@@ -82,6 +82,7 @@ class TrainingRun:
         self.history = TrainingHistory()
         self.best_w, self.best_value, self.best_validation = self.optimizer.w.copy(), np.inf, np.inf
         self.idle = 0
+        self.box = np.inf
         self.finished = ""
         self.about: list[About] = objective.each(about_batch)
         self.latent = any(about.latent for about in self.about)
@@ -117,6 +118,7 @@ class TrainingRun:
             for t in range(begin, options.max_iter):
                 drop = self._complete(t)
                 report = self.optimizer.run()
+                self.box = report.box
                 self._mend()
                 validation = self._keep_best(report.objective)
                 self.history.append(
@@ -251,13 +253,18 @@ class TrainingRun:
         if not len(values) or not np.isfinite(history.objective[-1]):
             return ""
         least, bound = options.tol * max(abs(values[-1]), 1e-12), history.bound[-1]
+        over = "" if np.isinf(self.box) else f" over multipliers up to {self.box:.3g}"
         if values[-1] - bound <= least:
-            return f"certified: objective within {options.tol:g} of its lower bound"
-        since = self.optimizer.stalled(values, least) if options.validation is None else ""
-        left = f", {values[-1] - bound:.3g} above its lower bound" if np.isfinite(bound) else ""
-        return (
-            f"stalled: objective fell by less than {options.tol:g} {since}{left}" if since else ""
-        )
+            kind = "converged" if over else "certified"
+            return f"{kind}: objective within {options.tol:g} of its lower bound{over}"
+        left = f", {values[-1] - bound:.3g} above its lower bound{over}" if bound > -np.inf else ""
+        since = ""
+        if options.validation is None:
+            gaps = history.gap[np.isfinite(history.objective)]
+            since = self.optimizer.stalled(values, least, gaps)
+        if not since:
+            return ""
+        return f"stalled: objective fell by less than {options.tol:g} {since}{left}"
 
     def _model(self, status: str) -> TrainedModel:
         options = self.options

@@ -45,7 +45,7 @@ class TrainingOptions:
     likelihood: str = "trw"
     start: Any = "auto"
     n_init: int = 1
-    max_iter: int = 100
+    max_iter: int = 1000
     tol: float = 1e-4
     completion_every: int = 5
     completion_solver: str = "auto"
@@ -90,7 +90,7 @@ def train(
     likelihood: str = "trw",
     start: Any = "auto",
     n_init: int = 1,
-    max_iter: int = 100,
+    max_iter: int = 1000,
     tol: float = 1e-4,
     completion_every: int = 5,
     completion_solver: str = "auto",
@@ -139,8 +139,9 @@ def train(
         function sample -> labels. "auto": "random", since at zero weights all completions cost the
         same; "zero" where initial `weights` are given.
     n_init : how often training starts (with other random completions); the lowest objective wins.
-    max_iter, tol : passes over the samples; relative fall of the objective below which training
-        ends.
+    max_iter, tol : training ends after so many passes over the samples, or where the objective is
+        within `tol` (relative) of its lower bound, or where it has stalled: falls by less than
+        that in several evaluations. `TrainedModel.status` says which.
     completion_every : passes between two completions of hidden labels, which `completion_solver`
         finds.
     validation : samples, or a function weights -> error; training ends after `patience` evaluations

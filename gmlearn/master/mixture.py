@@ -279,17 +279,42 @@ class Mixture:
         out[self.columns] += self.state.clique.sum(axis=0)
         return out
 
-    def fixed_cost(self, box: float) -> float:
-        """What the mixture costs at zero weights, plus the most that multipliers within a box can
-        gain from the disagreement of slaves: sum_d B |y_d - mean_d|, B = box max |lambda|.
+    def fixed_cost(self, box: float, w: np.ndarray) -> tuple[float, float]:
+        """What the mixture costs at zero weights, plus the most that multipliers of reasonable size
+        can gain from the disagreement of slaves, sum_d B_d |y_d - mean_d|; and the largest B_d.
+
+        An optimum has multipliers of about the range of the slaves' costs: averaging min-marginals
+        over the copies of a coordinate, which never lowers the dual, leaves none that is larger.
+        B_d is the range met in the working sets (at the weights w), of the slave or on average over
+        the copies, or `box` times the slave's largest multiplier if that is more. Where slaves
+        agree, nothing is assumed: the second number is 0.
         """
         state, slaves = self.state, self.slaves
         zero = self.layout.split(np.zeros(self.layout.size))
         unary, used = slaves.unary(zero), state.mean > 0
-        price = box * np.abs(state.centre).max(initial=0.0)
-        apart = float(np.abs(state.y - slaves.spread(state.mean)).sum())
         held = float(state.fixed.sum()) + float(unary[used] @ state.mean[used])
-        return held + slaves.constant(zero) + price * apart
+        held += slaves.constant(zero)
+        apart = np.abs(state.y - slaves.spread(state.mean))
+        if apart.sum() <= 1e-12:
+            return held, 0.0
+        price = self._multiplier_sizes(box, w)
+        return held + float(price @ apart), float(price.max(initial=0.0))
+
+    def _multiplier_sizes(self, box: float, w: np.ndarray) -> np.ndarray:
+        """B_d (D,), see `fixed_cost`."""
+        state, starts = self.state, self.structure.starts
+        known = state.known_fixed + state.known_features @ w[self.columns]
+        highest = np.where(state.used > 0, known, -np.inf).max(axis=1, initial=-np.inf)
+        lowest = np.where(state.used > 0, known, np.inf).min(axis=1, initial=np.inf)
+        ranges = np.where(highest > lowest, highest - lowest, 0.0)
+        sizes = np.diff(starts)
+        largest = np.zeros(len(sizes))
+        # slaves without dual variables have no part in `reduceat`
+        filled = sizes > 0
+        largest[filled] = np.maximum.reduceat(np.abs(state.centre), starts[:-1][filled])
+        own = np.repeat(ranges, sizes)
+        shared = self.slaves.spread(self.slaves.mean(own))
+        return np.maximum(np.maximum(own, shared), np.repeat(box * largest, sizes))
 
     # ------------------------------------------------------------------ moves
 
