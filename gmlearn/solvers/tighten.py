@@ -53,7 +53,7 @@ def tighten(problem: Problem) -> None:
     entries = np.array([2.0 * (crf.n_states ** (w + 1.0)).sum() for w in WIDTHS])
     work = entries * ITERATIONS * len(TEMPERATURES)
     first = max(int(np.searchsorted(work, FIRST_WORK)) - 1, 0)
-    last = -np.inf
+    last = problem.bound
     for width, needed in zip(WIDTHS[first:], work[first:]):
         left = min(problem.time_left, MOST_SECONDS)
         if SOFT * needed > ENTRIES_PER_SECOND * left or problem.stop():
