@@ -194,7 +194,10 @@ class UpperBound:
             rho = (1 - step) * self.rho + step * answer.x
             rho /= min(1.0, float((cover @ rho).min()))  # rounding of the program
             other = UpperBound(self.problem, self.original, rho, self)
-            value, _ = other.value(other.start)
+            try:
+                value, _ = other.value(other.start)
+            except _OutOfTime:
+                return None
             if value < self.best - 1e-4 * max(1.0, abs(self.best) * 1e-3):
                 return other
         return None

@@ -8,6 +8,7 @@ from probability_cases import KINDS, enumerated, random_model
 
 import gmlearn as gm
 from gmlearn.probabilities.auto import AutoMarginals
+from gmlearn.probabilities.method import MarginalProblem
 
 seeds = st.integers(0, 10**6)
 
@@ -110,6 +111,15 @@ def test_loopy_propagation_on_an_infeasible_model_is_not_a_number_but_minus_infi
     crf.add(gm.Table([[0, 1], [1, 2]], [never, np.zeros((2, 2))]))
     m = gm.marginals(crf, method="loopy-bp")
     assert m.log_partition == -np.inf and not np.isnan(m.node).any()
+
+
+@pytest.mark.parametrize("calls", range(0, 240, 7))
+def test_time_may_run_out_at_any_moment(calls, monkeypatch):
+    crf, w = random_model(np.random.default_rng(4), "loopy")
+    log_z, _, _ = enumerated(crf, w, 1.0)
+    left = iter([1.0] * calls)
+    monkeypatch.setattr(MarginalProblem, "time_left", property(lambda self: next(left, -1.0)))
+    assert gm.marginals(crf, w, "trw", decomposition="chains").upper >= log_z - 1e-9
 
 
 def test_a_time_limit_of_nothing_still_gives_valid_bounds():
