@@ -15,6 +15,8 @@ KINDS = ("forest", "loopy", "hard", "triples", "mixed", "unequal", "learnt", *(
     "at_most",
     "implication",
     "label_cost",
+    "exactly",
+    "value_sum",
 ))  # fmt: skip
 
 
@@ -71,6 +73,10 @@ def high_order(rng, kind, n, n_labels):
         return high.AtMost([scope], 2)
     if kind == "implication":
         return high.Implication([scope[:2]], cost=rng.choice([1.0, np.inf]))
+    if kind == "exactly":
+        return high.Exactly([scope], 2)
+    if kind == "value_sum":
+        return high.ValueSum([scope], [0, 2], rng.normal(size=2 * size + 1))
     if kind == "label_cost":
         return high.LabelCost([scope], rng.random(n_labels))
     return None

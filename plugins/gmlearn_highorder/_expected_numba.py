@@ -22,36 +22,40 @@ def others_product(p, indptr, out):
 
 
 @njit(cache=True, nogil=True)
-def expected_of_counts(p, indptr, f, start, off, on):
-    """off[i], on[i] = the expectation of f(n) over the other members if i is not counted, or is.
+def expected_of_totals(q, values, indptr, most, f, start, out):
+    """out[i, a] = the expectation of f(total) over the other members if i takes a.
 
-    p : float (S,), the probability of each member to be counted.   f, start : clique m reads
-        f[start[m] + n].
+    q, values : (S, A), the probability and the value of each choice.   most : int (M,), the largest
+        total of each clique.   f, start : clique m reads f[start[m] + total].
     """
     for m in range(len(indptr) - 1):
-        first, k = indptr[m], indptr[m + 1] - indptr[m]
-        # mean[i, n]: the expectation if n of the members before i are counted
-        mean = np.empty((k + 1, k + 1))
-        mean[k] = f[start[m] : start[m] + k + 1]
+        first, k, n = indptr[m], indptr[m + 1] - indptr[m], most[m] + 1
+        # mean[i, t]: the expectation if the members before i have the total t
+        mean = np.zeros((k + 1, n))
+        mean[k] = f[start[m] : start[m] + n]
         for i in range(k - 1, 0, -1):
-            own = p[first + i]
-            for n in range(i + 1):
-                mean[i, n] = mixed(1.0 - own, mean[i + 1, n], own, mean[i + 1, n + 1])
-        chance = np.zeros(k + 1)  # of n members before i being counted
+            add_chances(q[first + i], values[first + i], mean[i + 1], mean[i])
+        chance, moved = np.zeros(n), np.zeros(n)  # of each total of the members before i
         chance[0] = 1.0
         for i in range(k):
-            off[first + i], on[first + i] = 0.0, 0.0
-            for n in range(i + 1):
-                if chance[n] > 0.0:
-                    off[first + i] += chance[n] * mean[i + 1, n]
-                    on[first + i] += chance[n] * mean[i + 1, n + 1]
-            own = p[first + i]
-            for n in range(i + 1, 0, -1):
-                chance[n] = chance[n] * (1.0 - own) + chance[n - 1] * own
-            chance[0] *= 1.0 - own
+            for a in range(q.shape[1]):
+                out[first + i, a] = 0.0
+                for t in range(n - values[first + i, a]):
+                    if chance[t] > 0.0:
+                        out[first + i, a] += chance[t] * mean[i + 1, t + values[first + i, a]]
+            moved[:] = 0.0
+            for a in range(q.shape[1]):
+                for t in range(n - values[first + i, a]):
+                    moved[t + values[first + i, a]] += chance[t] * q[first + i, a]
+            chance, moved = moved, chance
 
 
-@njit(cache=True, nogil=True, inline="always")
-def mixed(p, a, q, b):
-    """p a + q b with 0 inf = 0."""
-    return (p * a if p > 0.0 else 0.0) + (q * b if q > 0.0 else 0.0)
+@njit(cache=True, nogil=True)
+def add_chances(q, values, after, out):
+    """out[t] += sum over a of q[a] after[t + values[a]], with 0 inf = 0; totals out of reach are
+    left out.
+    """
+    for a in range(len(q)):
+        if q[a] > 0.0:
+            for t in range(len(out) - values[a]):
+                out[t] += q[a] * after[t + values[a]]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.listed import Weights, whole_for_each_clique
+from gmlearn_highorder.listed import Weights, expected_of_counts, whole_for_each_clique
 
 #: weights that a learnt function may have
 MAX_COUNTS = 2**20
@@ -138,14 +138,11 @@ class Cardinality(gm.RaggedBlock):
         return {} if self.weight is None else {self.weight: np.eye(self.n_counts)[self.count(x)]}
 
     def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
-        from gmlearn_highorder._expected_numba import expected_of_counts
-
         label = self.label[self.owner]
         known = label < q.shape[1]
         chance = np.where(known, q[np.arange(len(q)), np.where(known, label, 0)], 0.0)
-        off, on = np.empty((2, len(q)))
-        expected_of_counts(chance, self.indptr, self.function(w), self.start, off, on)
-        return np.where(np.arange(q.shape[1]) == label[:, None], on[:, None], off[:, None])
+        found = expected_of_counts(chance, self.indptr, self.function(w), self.start)
+        return np.where(np.arange(q.shape[1]) == label[:, None], found[:, 1:], found[:, :1])
 
 
 class AtMost(Cardinality):

@@ -48,6 +48,23 @@ def others_product(p: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     return out
 
 
+def expected_of_counts(
+    p: np.ndarray, indptr: np.ndarray, f: np.ndarray, start: np.ndarray
+) -> np.ndarray:
+    """float (S, 2): the expectation of f(count) over the other members of each clique if a member
+    is not counted, and if it is.
+
+    p : float (S,), the probability of each to be counted.   start : clique m reads f[start[m] + n].
+    """
+    from gmlearn_highorder._expected_numba import expected_of_totals
+
+    out = np.empty((len(p), 2))
+    values = np.tile(np.arange(2), (len(p), 1))
+    q = np.stack([1.0 - p, p], axis=1)
+    expected_of_totals(q, values, indptr, np.diff(indptr), f, start, out)
+    return out
+
+
 def shares_by_label(off: np.ndarray, on: np.ndarray) -> np.ndarray:
     """float (S, L, L): the share of label j if a member takes label a, `on` (S, L) for its own
     label, `off` (S, L) for the others.

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.listed import Weights, for_each_clique, shares_by_label
+from gmlearn_highorder.listed import (
+    Weights,
+    expected_of_counts,
+    for_each_clique,
+    shares_by_label,
+)
 from gmlearn_highorder.pn_potts import PnPotts
 
 
@@ -90,18 +95,12 @@ class RobustPn(PnPotts):
         return counts.argmax(axis=1), np.maximum(1.0 - deviating / self.truncation, 0.0)
 
     def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
-        from gmlearn_highorder._expected_numba import expected_of_counts
-
         start = self.indptr[:-1] + np.arange(len(self))
         size, truncation = (np.repeat(a, self.sizes + 1) for a in (self.sizes, self.truncation))
         agreeing = np.arange(len(size)) - np.repeat(start, self.sizes + 1)
         share = np.maximum(1.0 - (size - agreeing) / truncation, 0.0)
-        off, on = np.empty((2, *q.shape))
-        for label in range(q.shape[1]):
-            found = np.empty((2, len(q)))
-            expected_of_counts(q[:, label].copy(), self.indptr, share, start, *found)
-            off[:, label], on[:, label] = found
-        return self.expected_costs(shares_by_label(off, on), w)
+        found = np.stack([expected_of_counts(p, self.indptr, share, start) for p in q.T], axis=1)
+        return self.expected_costs(shares_by_label(found[..., 0], found[..., 1]), w)
 
 
 class RobustPnSlave(gm.SlaveSolver):

@@ -136,6 +136,15 @@ class ValueSum(gm.RaggedBlock):
         found[np.arange(len(self)), self.total(x)] = 1.0
         return {self.weight: found}
 
+    def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
+        from gmlearn_highorder._expected_numba import expected_of_totals
+
+        out = np.empty(q.shape)
+        values = np.ascontiguousarray(np.broadcast_to(self.values, q.shape), np.int64)
+        given = np.ascontiguousarray(q), values, self.indptr, self.most
+        expected_of_totals(*given, self.function(w), self.start, out)
+        return out
+
 
 class ValueSumSlave(gm.SlaveSolver):
     """Functions of a sum by dynamic programming over the members, with the total so far as the

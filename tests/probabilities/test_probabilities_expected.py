@@ -11,7 +11,10 @@ from gmlearn._utils._exp_numba import exp_all, log_all
 from gmlearn.probabilities import expected
 
 seeds = st.integers(0, 10**6)
-HIGH = ("pn_potts", "robust_pn", "pattern", "cardinality", "exactly_one", "at_most", "label_cost")
+HIGH = ("pn_potts", "robust_pn", "pattern", "cardinality", "exactly_one", "at_most", "label_cost", *(
+    "exactly",
+    "value_sum",
+))  # fmt: skip
 
 
 @settings(deadline=None, max_examples=60)
