@@ -12,6 +12,9 @@ from gmlearn_vision.denoiser import check_images
 from gmlearn_vision.estimators import ImageEstimator
 from gmlearn_vision.patterns import gaussian_mean, learn_patterns, pattern_crf
 
+#: entries of the tables that belief propagation holds at once, and windows by which bands overlap
+TABLE_ENTRIES, MARGIN = 15_000_000, 16
+
 
 class PatternDenoiser(ImageEstimator):
     r"""Denoising by cliques of n x n pixels, each of which follows one of K learnt patterns.
@@ -112,11 +115,23 @@ class PatternDenoiser(ImageEstimator):
         return found.weights
 
     def probabilities(self, noisy: np.ndarray) -> np.ndarray:
-        """Pattern probabilities (windows, K) of the windows of one image."""
+        """Pattern probabilities (windows, K) of the windows of one image.
+
+        A large image is worked on in bands of rows that overlap by `MARGIN` windows on either side.
+        """
         check_is_fitted(self, "patterns_")
-        crf = pattern_crf(self.patterns_, noisy, self.noise_**2)
+        height, width = (n - self.side + 1 for n in noisy.shape)
+        rows = max(1, TABLE_ENTRIES // (2 * width * self.n_patterns**2) - 2 * MARGIN)
         rounds: dict[str, Any] = {"max_iter": self.message_iter, "damping": 0.3}
-        return np.asarray(gm.marginals(crf, self.weights_, method="loopy-bp", **rounds).node)
+        parts = []
+        for start in range(0, height, rows):
+            low, high = max(0, start - MARGIN), min(height, start + rows + MARGIN)
+            band = noisy[low : high + self.side - 1]
+            crf = pattern_crf(self.patterns_, band, self.noise_**2)
+            node = gm.marginals(crf, self.weights_, method="loopy-bp", **rounds).node
+            inner = slice(start - low, min(start + rows, height) - low)
+            parts.append(np.reshape(node, (high - low, width, -1))[inner])
+        return np.concatenate(parts).reshape(height * width, -1)
 
     def predict(self, X: Any) -> np.ndarray | list[np.ndarray]:
         """Denoised images, of the shapes of the noisy ones."""

@@ -94,6 +94,15 @@ def test_learnt_cliques_beat_total_variation_on_other_images():
     assert rival < alone < together
 
 
+def test_bands_of_a_large_image_join(fitted, pairs, monkeypatch):
+    """Cut into five bands, whose overlap is as far as messages reach."""
+    image = pairs[1][5]
+    whole = fitted.probabilities(image)
+    monkeypatch.setattr("gmlearn_vision.pattern_denoiser.TABLE_ENTRIES", 2 * 62 * 64 * 46)
+    parts = fitted.probabilities(image)
+    np.testing.assert_allclose(parts, whole, atol=0.02)
+
+
 def test_marginals_come_from_the_core(fitted, pairs, monkeypatch):
     seen, marginals = [], gm.marginals
     monkeypatch.setattr(gm, "marginals", lambda *a, **k: seen.append(k) or marginals(*a, **k))
