@@ -186,7 +186,7 @@ class SparseMAP:
         """
         state, columns, slaves = self.mixture.state, self.mixture.columns, self.slaves
         system = ActiveSystem(self.mixture, self.epsilon)
-        features = state.known_features[system.slave, system.number].astype(float)
+        features = self.mixture.known_features(system.slave, system.number)
         prices = features @ self.small[columns]
         prices += state.known_fixed[system.slave, system.number]
         shares, z, multipliers, _ = system.solve(prices, self.unary, 1.0)
@@ -201,7 +201,7 @@ class SparseMAP:
         total = self.batch.layout.join(slaves.unary_features(z))
         # minimisers that depend on each other leave the shares open, down to negative ones
         determined = shares.min(initial=0.0) > -1e-8
-        total[columns] += shares @ features if determined else state.clique.sum(axis=0)
+        total[columns] += shares @ features if determined else self.mixture.clique_features()
         constants = self.batch.constants
         return SparseSolution(z, total, theta, primal + constants, dual + constants, system)
 
@@ -221,7 +221,7 @@ class SparseMAP:
     def mixture_value(self, theta: np.ndarray) -> np.ndarray:
         """What the mixture costs (n,), with what its slaves' disagreement is worth at `theta`."""
         state, structure = self.mixture.state, self.mixture.structure
-        slave = state.fixed + state.clique @ self.small[self.mixture.columns]
+        slave = state.fixed + self.mixture.clique_costs(self.small)
         mean = np.where(self.forbidden, 0.0, state.mean)
         label = self.unary * mean + 0.5 * self.epsilon * mean**2
         apart = np.abs(state.y - mean[structure.coords])

@@ -151,6 +151,7 @@ class BlockFrankWolfe(Optimizer):
     """
 
     name = "bcfw"
+    growing_memory = ("known_index", "known_values", "rest")
     nonnegative = ("t", "squares", "since")
     positive = ("passes", "prox_scale", "step_scale")
     settings = (
@@ -163,7 +164,7 @@ class BlockFrankWolfe(Optimizer):
     exchanges = 2
     working_set = 24
     batch: int | None = None
-    least_batches = 16
+    least_batches = 8
     state: BcfwState
 
     def start(self, w: np.ndarray) -> BcfwState:

@@ -33,11 +33,14 @@ def dual_costs(coords, unary, centre, y, mean, inverse, theta):
 
 
 @numba.njit(cache=True, nogil=True)
-def costs_of(starts, ones, ind, theta, total, size):
-    """total (M,) -= <theta, ind> of every slave, size (M,) += the same of absolute values.
+def costs_of(starts, ones, ind, theta, features, w, total, size):
+    """total (M,) -= <theta, ind> + w . features of every slave, size (M,) += |theta| at its ones.
 
     ones (K,) : where ind (D,) is not 0, ascending.
     """
+    for m in range(len(total)):
+        for k in range(features.indptr[m], features.indptr[m + 1]):
+            total[m] -= w[features.columns[k]] * features.values[k]
     m = 0
     for d in ones:
         while d >= starts[m + 1]:
@@ -47,10 +50,13 @@ def costs_of(starts, ones, ind, theta, total, size):
 
 
 @numba.njit(cache=True, nogil=True)
-def keep_minimisers(structure, working_set, share, ind, ones, features, fixed, rounding, place):
+def keep_minimisers(
+    structure, working_set, share, rest, ind, ones, features, fixed, rounding, place
+):
     """Put the minimisers `ind` (D,) into the working sets, in place of those of no use for longest.
 
-    One that the mixture has a share of goes last. ones (K,) : where ind is not 0, ascending.
+    One that the mixture has a share of goes last, and its features to the `rest`.
+    ones (K,) : where ind is not 0, ascending.
     rounding (M,) : differences of fixed costs that mean nothing.
     place (M,) : where each is now; -1 where it is not made of zeros and ones, and so is not kept.
     """
@@ -86,29 +92,71 @@ def keep_minimisers(structure, working_set, share, ind, ones, features, fixed, r
                 same &= bits[first + k, j] == found[k]
             if not same:
                 continue
-            for p in range(features.shape[1]):  # variables of one slave alone have no bits
-                same &= working_set.features[m, j, p] == np.float32(features[m, p])
-            place[m] = j if same else place[m]
+            # variables of one slave alone have no bits
+            place[m] = j if same_features(working_set, features, m, j) else place[m]
         if place[m] < 0:
             place[m] = oldest
             for k in range(n_words):
                 bits[first + k, oldest] = found[k]
-            for p in range(features.shape[1]):
-                working_set.features[m, oldest, p] = features[m, p]
+            if share[m, oldest] > 0.0:
+                add_features(rest[m], share[m, oldest], working_set, m, oldest)
+            set_features(working_set, features, m, oldest)
             working_set.fixed[m, oldest] = fixed[m]
             share[m, oldest] = 0.0
         used[m, place[m]] = newest + 1
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def extremes(theta, words, bits, prices, used, share, m):
+def same_features(working_set, features, m, j):
+    """Has minimiser j of slave m the features of row m?"""
+    columns, values = working_set.columns[m, j], working_set.values[m, j]
+    begin, same = features.indptr[m], True
+    n = features.indptr[m + 1] - begin
+    for k in range(len(columns)):
+        if k < n:
+            same &= columns[k] == features.columns[begin + k]
+            same &= values[k] == features.values[begin + k]
+        else:
+            same &= values[k] == 0.0
+    return same
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def set_features(working_set, features, m, j):
+    """Minimiser j of slave m has the features of row m."""
+    begin = features.indptr[m]
+    n = features.indptr[m + 1] - begin
+    for k in range(working_set.columns.shape[2]):
+        working_set.columns[m, j, k] = features.columns[begin + k] if k < n else 0
+        working_set.values[m, j, k] = features.values[begin + k] if k < n else 0.0
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def add_features(out, part, working_set, m, j):
+    """out (P,) += part * the features of minimiser j of slave m."""
+    for k in range(working_set.columns.shape[2]):
+        out[working_set.columns[m, j, k]] += part * working_set.values[m, j, k]
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def price_of(w, working_set, m, j):
+    """What the clique features of minimiser j of slave m cost."""
+    price = 0.0
+    for k in range(working_set.columns.shape[2]):
+        price += w[working_set.columns[m, j, k]] * working_set.values[m, j, k]
+    return price
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def extremes(theta, words, working_set, w, share, m):
     """The cheapest minimiser of slave m and its cost; the same of the most expensive one that has
     a share of the mixture; the cost of all shares. Numbers are -1 where there is none.
     """
+    bits, used = working_set.bits, working_set.used
     best, low, worst, high, known = -1, np.inf, -1, -np.inf, 0.0
     for j in range(used.shape[1]):
         if used[m, j] > 0:
-            cost = prices[m, j]
+            cost = working_set.fixed[m, j] + price_of(w, working_set, m, j)
             for k in range(words[m], words[m + 1]):
                 word, base = bits[k, j], (k - words[m]) << 6
                 while word:
@@ -124,11 +172,22 @@ def extremes(theta, words, bits, prices, used, share, m):
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def cost_of(theta, point, a, size, w, m):
+def clique_cost(point, working_set, w, m):
+    """What the clique features of slave m cost at the point."""
+    cost = 0.0
+    for j in range(point.share.shape[1]):
+        if point.share[m, j] > 0.0:
+            cost += point.share[m, j] * price_of(w, working_set, m, j)
+    if len(point.rest):
+        for p in range(len(w)):
+            cost += w[p] * point.rest[m, p]
+    return cost
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def cost_of(theta, point, working_set, a, size, w, m):
     """What slave m costs at the point, its dual variables beginning at a."""
-    cost = point.fixed[m]
-    for p in range(len(w)):
-        cost += w[p] * point.clique[m, p]
+    cost = point.fixed[m] + clique_cost(point, working_set, w, m)
     for i in range(size):
         if point.y[a + i] != 0.0:  # theta may be inf where it is 0
             cost += theta[i] * point.y[a + i]
@@ -146,50 +205,43 @@ def add_ones(step, value, words, bits, m, j):
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def leave_the_rest(step, structure, working_set, point, rest, features, m, best):
+def leave_the_rest(step, structure, working_set, point, rest, m, best):
     """Fill `step` with the direction from the dropped part of the mixture to the cheapest
-    minimiser, `features` (P,) with the dropped part's; returns its fixed cost.
+    minimiser; returns the dropped part's fixed cost.
     """
     words, bits, start = structure.words, working_set.bits, structure.starts[m]
     given = point.fixed[m]
-    for p in range(len(features)):
-        features[p] = point.clique[m, p]
     for j in range(point.share.shape[1]):
         part = point.share[m, j]
         if part > 0.0:
             add_ones(step, part, words, bits, m, j)
             given -= part * working_set.fixed[m, j]
-            for p in range(len(features)):
-                features[p] -= part * working_set.features[m, j, p]
     for i in range(structure.starts[m + 1] - start):
         step[i] = min(step[i] - point.y[start + i], 0.0) / rest
-    for p in range(len(features)):
-        features[p] /= rest
     add_ones(step, 1.0, words, bits, m, best)
     return given / rest
 
 
 @numba.njit(cache=True, nogil=True)
-def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inverse, curvature):
+def pairwise_steps(structure, working_set, point, unary, centre, w, inverse, curvature):
     r"""Slave after slave moves a part of its mixture from the most expensive minimiser that it uses
     to the cheapest one that it knows (pairwise Frank-Wolfe), by a line search.
 
     With gap g between the two, direction d, the step is g / (|d - mean d|^2 / c + kappa |d|^2),
     at most the share that there is. It is exact in lambda; kappa estimates the curvature in w.
 
-    unary : float (n_coords,), the share of the unary costs of each copy.   prices : float (M, C),
-        what the cliques of minimisers cost.   inverse : 1 / c.
+    unary : float (n_coords,), the share of the unary costs of each copy.   inverse : 1 / c.
     curvature : kappa.
     Returns the change of the clique features (P,), the change of the proximal dual at fixed
     weights, and the squared length of the joint move.
     """
     starts, words, coords, weight = structure
     bits, used = working_set.bits, working_set.used
-    y, mean, clique, fixed, share = point
+    y, mean, dropped, fixed, share = point
     widest = 0
     for m in range(len(fixed)):
         widest = max(widest, starts[m + 1] - starts[m])
-    theta, step, given = np.empty(widest), np.zeros(widest), np.empty(len(w))
+    theta, step = np.empty(widest), np.zeros(widest)
     moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
     for m in range(len(fixed)):
         a, size, rest = starts[m], starts[m + 1] - starts[m], 1.0
@@ -198,11 +250,11 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
         for i in range(size):
             c = coords[a + i]
             theta[i] = unary[c] + (centre[a + i] + (y[a + i] - mean[c]) * inverse)
-        best, low, worst, high, known = extremes(theta, words, bits, prices, used, share, m)
+        best, low, worst, high, known = extremes(theta, words, working_set, w, share, m)
         if best < 0:
             continue
-        if rest > 1e-9:
-            cost = (cost_of(theta, point, a, size, w, m) - known) / rest
+        if rest > 1e-9 and len(dropped):
+            cost = (cost_of(theta, point, working_set, a, size, w, m) - known) / rest
             if cost > high:
                 worst, high = -1, cost
         gap = high - low
@@ -211,14 +263,12 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
         used[m, best] = used[m].max() + 1
         spread, length = 0.0, 0.0
         if worst < 0:
-            paid = leave_the_rest(step, structure, working_set, point, rest, given, m, best)
+            paid = leave_the_rest(step, structure, working_set, point, rest, m, best)
             for i in range(size):
                 spread += step[i] * step[i] * (1.0 - weight[coords[a + i]])
                 length += step[i] * step[i]
         else:
             paid = working_set.fixed[m, worst]
-            for p in range(len(w)):
-                given[p] = working_set.features[m, worst, p]
             for k in range(words[m], words[m + 1]):
                 word, base = bits[k, worst] ^ bits[k, best], a + ((k - words[m]) << 6)
                 while word:
@@ -230,14 +280,16 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, prices, inve
         change += delta * (0.5 * delta * spread * inverse - gap)
         square += delta * delta * length
         move_indicators(structure, bits, y, mean, step, m, worst, best, delta)
-        for p in range(len(w)):
-            moved = delta * (working_set.features[m, best, p] - given[p])
-            clique[m, p] += moved
-            moved_features[p] += moved
+        add_features(moved_features, delta, working_set, m, best)
         fixed[m] += delta * (working_set.fixed[m, best] - paid)
         share[m, best] += delta
         if worst >= 0:
+            add_features(moved_features, -delta, working_set, m, worst)
             share[m, worst] = max(share[m, worst] - delta, 0.0)
+        else:
+            for p in range(len(w)):
+                moved_features[p] -= delta / rest * dropped[m, p]
+                dropped[m, p] *= 1.0 - delta / rest
     return moved_features, change, square
 
 
@@ -266,20 +318,22 @@ def move_indicators(structure, bits, y, mean, step, m, worst, best, delta):
 
 @numba.njit(cache=True, nogil=True)
 def frank_wolfe_steps(
-    structure, point, place, ind, features, fixed, unary, centre, w, inverse, curvature
+    structure, working_set, point, place, ind, features, fixed, unary, centre, w, inverse, curvature
 ):
     """Slave after slave moves towards its newest minimiser (plain Frank-Wolfe), by a line search.
 
-    Arguments and results as in `pairwise_steps`; ind (D,), features (M, P), fixed (M,) : of the
+    Arguments and results as in `pairwise_steps`; ind (D,), features (M rows), fixed (M,) : of the
     minimisers.   place (M,) : where each stands in its working set, or -1.
     """
     starts, _, coords, weight = structure
-    y, mean, clique, own, share = point
+    y, mean, dropped, own, share = point
     moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
     for m in range(len(own)):
+        begin, end = features.indptr[m], features.indptr[m + 1]
         gap, spread, length = own[m] - fixed[m], 0.0, 0.0
-        for p in range(len(w)):
-            gap += w[p] * (clique[m, p] - features[m, p])
+        gap += clique_cost(point, working_set, w, m)
+        for k in range(begin, end):
+            gap -= w[features.columns[k]] * features.values[k]
         # selections, no branches: which labels move cannot be predicted; theta may be inf elsewhere
         for d in range(np.uint64(starts[m]), np.uint64(starts[m + 1])):
             step, c = ind[d] - y[d], coords[d]
@@ -297,13 +351,19 @@ def frank_wolfe_steps(
             step = delta * (ind[d] - y[d])
             y[d] += step
             mean[coords[d]] += step * weight[coords[d]]
-        for p in range(len(w)):
-            moved = delta * (features[m, p] - clique[m, p])
-            clique[m, p] += moved
-            moved_features[p] += moved
         own[m] += delta * (fixed[m] - own[m])
         for j in range(share.shape[1]):
-            share[m, j] *= 1.0 - delta
+            if share[m, j] > 0.0:
+                add_features(moved_features, -delta * share[m, j], working_set, m, j)
+                share[m, j] *= 1.0 - delta
+        if len(dropped):
+            for p in range(len(w)):
+                moved_features[p] -= delta * dropped[m, p]
+                dropped[m, p] *= 1.0 - delta
+        for k in range(begin, end):
+            moved_features[features.columns[k]] += delta * features.values[k]
+            if place[m] < 0:
+                dropped[m, features.columns[k]] += delta * features.values[k]
         if place[m] >= 0:
             share[m, place[m]] += delta
     return moved_features, change, square

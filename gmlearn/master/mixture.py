@@ -18,6 +18,7 @@ those of any number of samples, side by side.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,14 +54,16 @@ class Point(NamedTuple):
     """A convex combination of minimisers for every slave, and what it costs.
 
     y : float (D,), its indicators.   mean : float (n_coords,), their averages over copies.
-    clique : float (M, P), clique features.   fixed : float (M,), clique costs without weights.
+    rest : float (M, P), clique features of its part that is on minimisers that are not in the
+        working set; (0, P) as long as there are none.
+    fixed : float (M,), clique costs without weights.
     share : float (M, C), how much of it is on each minimiser of the working set. What is missing
-        to 1 is on minimisers that were dropped, known by their sum only.
+        to 1 is on the rest.
     """
 
     y: np.ndarray
     mean: np.ndarray
-    clique: np.ndarray
+    rest: np.ndarray
     fixed: np.ndarray
     share: np.ndarray
 
@@ -68,13 +71,16 @@ class Point(NamedTuple):
 class WorkingSet(NamedTuple):
     """The last C minimisers of each slave that were of use.
 
-    bits : uint64 (words[-1], C), their indicators, 64 to a word.   features : float32 (M, C, P).
+    bits : uint64 (words[-1], C), their indicators, 64 to a word.
+    columns : int32 (M, C, K), which clique features are not zero.   values : float (M, C, K), what
+        these are. Behind the last one both are 0.
     fixed : float (M, C).   used : int32 (M, C), when one was last the cheapest; 0 for an empty
         place.
     """
 
     bits: np.ndarray
-    features: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
     fixed: np.ndarray
     used: np.ndarray
 
@@ -85,6 +91,7 @@ class MixtureState:
 
     centre : float (D,), the proximal centre.   average : float (D,), of the centres so far.
     curvature : float (), curvature in w of the last move over its squared length.
+    known_index, known_values : flat, since K grows.
     old_y, ... : the point before the last move, until it is settled; empty otherwise.
     """
 
@@ -92,17 +99,18 @@ class MixtureState:
     average: np.ndarray
     y: np.ndarray
     mean: np.ndarray
-    clique: np.ndarray
+    rest: np.ndarray
     fixed: np.ndarray
     share: np.ndarray
     bits: np.ndarray
-    known_features: np.ndarray
+    known_index: np.ndarray
+    known_values: np.ndarray
     known_fixed: np.ndarray
     used: np.ndarray
     curvature: np.ndarray
     old_y: np.ndarray
     old_mean: np.ndarray
-    old_clique: np.ndarray
+    old_rest: np.ndarray
     old_fixed: np.ndarray
     old_share: np.ndarray
 
@@ -121,17 +129,42 @@ class MixtureState:
 
     @property
     def working_set(self) -> WorkingSet:
-        return WorkingSet(self.bits, self.known_features, self.known_fixed, self.used)
+        shape = (*self.used.shape, self.n_kept)
+        index, values = self.known_index.reshape(shape), self.known_values.reshape(shape)
+        return WorkingSet(self.bits, index, values, self.known_fixed, self.used)
+
+    @property
+    def n_kept(self) -> int:
+        """K: how many features there is room for in each place of the working sets."""
+        return len(self.known_index) // max(self.used.size, 1)
+
+    def widen(self, n_kept: int) -> None:
+        """Make room for so many features."""
+        old, shape = self.working_set, (*self.used.shape, n_kept)
+        self.known_index = np.zeros(math.prod(shape), np.int32)
+        self.known_values = np.zeros(math.prod(shape))
+        self.working_set.columns[..., : old.columns.shape[2]] = old.columns
+        self.working_set.values[..., : old.columns.shape[2]] = old.values
+
+
+class Sparse(NamedTuple):
+    """Rows of a sparse matrix: row m has `values` at `columns`, both from indptr[m] to
+    indptr[m + 1].
+    """
+
+    indptr: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
 
 
 class Minimisers(NamedTuple):
-    """Of all slaves: indicators (D,), where they are not 0 (K,), clique features (M, P), fixed
+    """Of all slaves: indicators (D,), where they are not 0 (K,), clique features (M rows), fixed
     costs (M,), the error that these may have (M,), minima (M,).
     """
 
     ind: np.ndarray
     ones: np.ndarray
-    features: np.ndarray
+    features: Sparse
     fixed: np.ndarray
     rounding: np.ndarray
     value: np.ndarray
@@ -203,9 +236,8 @@ class Mixture:
         sums = [[r.value.sum()] if whole else r.value for r, whole in zip(results, self._whole)]
         value = np.concatenate([np.zeros(0), *sums])
         features = self._features(results)
-        fixed = value - features @ w[self.columns]
-        size = np.abs(value)
-        costs_of(self.structure.starts, ones, ind, theta, fixed, size)
+        fixed, size = value.copy(), np.abs(value)
+        costs_of(self.structure.starts, ones, ind, theta, features, w[self.columns], fixed, size)
         return Minimisers(ind, ones, features, fixed, ROUNDING * size, value)
 
     def _ones(self, results: list[SlaveResult], ind: np.ndarray) -> np.ndarray:
@@ -215,53 +247,77 @@ class Mixture:
             return np.flatnonzero(ind)
         return np.concatenate([s.start + c for s, c in zip(self.slaves.slices, chosen)])  # type: ignore[operator]
 
-    def _features(self, results: list[SlaveResult]) -> np.ndarray:
-        """Clique features (M, P) of the minimisers."""
-        out = np.zeros((len(self.structure.starts) - 1, self.cliques.size))
-        if self.cliques.size == 0:
-            return out
-        first = 0
+    def _features(self, results: list[SlaveResult]) -> Sparse:
+        """Clique features of the minimisers."""
+        first, pieces = 0, []
         for group, result, whole in zip(self.slaves.groups, results, self._whole):
             n = 1 if whole else group.n
-            found = group.features(result) if whole else group.slave_features(result)
-            for name, value in found.items():
-                where = self.cliques.slices.get(name)
-                if where is not None:
-                    out[first : first + n, where] += np.reshape(value, (n, -1))
+            if self.cliques.size:
+                found = group.features(result) if whole else group.slave_features(result)
+                for name in self.cliques.shapes.keys() & found.keys():
+                    flat = np.reshape(found[name], (n, -1))
+                    row, column = flat.nonzero()
+                    begin = self.cliques.slices[name].start
+                    pieces.append((row + first, column + begin, flat[row, column]))
             first += n
-        return out
+        if not pieces:
+            return Sparse(np.zeros(first + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        row, column, value = (np.concatenate(part) for part in zip(*pieces))
+        if len(pieces) > 1:
+            order = np.lexsort([column, row])
+            row, column, value = row[order], column[order], value[order]
+        return Sparse(np.searchsorted(row, np.arange(first + 1)), column, value.astype(float))
 
     def keep(self, found: Minimisers) -> np.ndarray:
         """Put minimisers into the working sets; int (M,), their places there, -1 for none."""
         from gmlearn.master._mixture_numba import keep_minimisers
 
         place = np.empty(len(found.value), np.int64)
-        state = self.state
-        keep_minimisers(self.structure, state.working_set, state.share, *found[:-1], place)
+        state, most = self.state, int(np.diff(found.features.indptr).max(initial=0))
+        if most > state.n_kept:
+            state.widen(most)
+        if (state.share > 0.0).all(axis=1).any():  # one that is in use may have to go
+            self._make_rest()
+        keep_minimisers(
+            *(self.structure, state.working_set, state.share, state.rest, *found[:-1], place)
+        )
         return place
+
+    def _make_rest(self) -> None:
+        """Room for the features of minimisers that no working set holds."""
+        if len(self.state.rest) == 0:
+            self.state.rest = np.zeros((len(self.state.fixed), self.cliques.size))
 
     # ------------------------------------------------------------------ the point
 
     def begin(self, found: Minimisers) -> None:
         """Start at given minimisers, with the multipliers of `dual`."""
-        (m, p), words = found.features.shape, int(self.structure.words[-1])
-        size = int(np.clip(MOST_BYTES // (m * (4 * p + 20) + 8 * words + 1), 2, self.size))
+        m, words = len(found.value), int(self.structure.words[-1])
+        numbers = len(found.features.columns)
+        size = int(np.clip(MOST_BYTES // (20 * m + 12 * numbers + 8 * words + 1), 2, self.size))
         self.state = MixtureState(
             centre=self.dual.lam.copy(),
             average=self.dual.lam.copy(),
             y=found.ind.copy(),
             mean=self.slaves.mean(found.ind),
-            clique=found.features.copy(),
+            rest=np.zeros((0, self.cliques.size)),
             fixed=found.fixed.copy(),
             share=np.zeros((m, size)),
             bits=np.zeros((words, size), np.uint64),
-            known_features=np.zeros((m, size, p), np.float32),
+            known_index=np.zeros(0, np.int32),
+            known_values=np.zeros(0),
             known_fixed=np.zeros((m, size)),
             used=np.zeros((m, size), np.int32),
             curvature=np.zeros(()),
             **{f"old_{name}": np.zeros(0) for name in Point._fields},
         )
-        self.state.share[:, 0] = self.keep(found) == 0
+        place = self.keep(found)
+        self.state.share[:, 0] = place == 0
+        if (place < 0).any():
+            self._make_rest()
+        for slave in np.flatnonzero(place < 0).tolist():
+            own = slice(*found.features.indptr[slave : slave + 2].tolist())
+            self.state.rest[slave, found.features.columns[own]] = found.features.values[own]
 
     def check(self) -> None:
         """Refuse numbers of a stranger's file that compiled code could not trust."""
@@ -270,13 +326,46 @@ class Mixture:
         beyond = state.bits[last] >> (sizes[sizes % 64 > 0] % 64).astype(np.uint64)[:, None]
         if beyond.any():
             raise ValueError("bits: expected places within their slave")
+        outside = (state.known_index < 0) | (state.known_index >= max(self.cliques.size, 1))
+        kept = state.n_kept * state.used.size
+        if outside.any() or kept != len(state.known_index) or kept != len(state.known_values):
+            raise ValueError("known_index: expected places of features of cliques")
+        if len(state.rest) not in (0, len(sizes)):
+            raise ValueError(f"rest: expected a row for each of {len(sizes)} slaves, or none")
         if (state.share < 0).any() or (state.share.sum(axis=1) > 1.0 + 1e-6).any():
             raise ValueError("share: expected shares of the mixture of each slave")
 
     def features(self) -> np.ndarray:
         """phi (P,): the features of the mixture, all slaves together."""
         out = self.layout.join(self.slaves.unary_features(self.state.mean))
-        out[self.columns] += self.state.clique.sum(axis=0)
+        out[self.columns] += self.clique_features()
+        return out
+
+    def clique_features(self) -> np.ndarray:
+        """float (P,): the clique features of the mixture, all slaves together."""
+        state, n = self.state, self.cliques.size
+        used = np.nonzero(state.share)
+        known = state.working_set
+        value = known.values[used] * state.share[used][:, None]
+        found = np.bincount(known.columns[used].ravel(), value.ravel(), n)
+        return found + state.rest.sum(axis=0)
+
+    def clique_costs(self, w: np.ndarray) -> np.ndarray:
+        """float (M,): what the clique features of each slave's mixture cost at `w` (P,)."""
+        state, own = self.state, w[self.columns]
+        used = np.nonzero(state.share)
+        if self.cliques.size == 0:
+            return np.zeros(len(state.fixed))
+        known = state.working_set
+        price = (own[known.columns[used]] * known.values[used]).sum(axis=1)
+        found = np.bincount(used[0], price * state.share[used], len(state.fixed))
+        return found + state.rest @ own if len(state.rest) else found
+
+    def known_features(self, slave: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """float (n, P): the clique features of minimisers `number` (n,) of `slave` (n,)."""
+        known, out = self.state.working_set, np.zeros((len(slave), self.cliques.size))
+        where = np.arange(len(slave))[:, None], known.columns[slave, number]
+        np.add.at(out, where, known.values[slave, number])
         return out
 
     def fixed_cost(self, box: float, w: np.ndarray) -> tuple[float, float]:
@@ -333,11 +422,13 @@ class Mixture:
         from gmlearn.master._mixture_numba import frank_wolfe_steps
 
         place = self.keep(found)
+        if (place < 0).any():  # fractions are never kept
+            self._make_rest()
         self._remember()
         state = self.state
         moved = frank_wolfe_steps(
-            *(self.structure, state.point, place, found.ind, found.features, found.fixed),
-            *(self.dual.unary_share, state.centre, w[self.columns], inverse),
+            *(self.structure, state.working_set, state.point, place, found.ind, found.features),
+            *(found.fixed, self.dual.unary_share, state.centre, w[self.columns], inverse),
             float(state.curvature),
         )
         return self._direction(moved, w, inverse)
@@ -347,14 +438,10 @@ class Mixture:
         from gmlearn.master._mixture_numba import pairwise_steps
 
         self._remember()
-        state, own = self.state, w[self.columns]
-        prices = state.known_fixed.copy()
-        # places are filled from the first on: most are empty for long
-        full = int(np.flatnonzero(state.used.any(axis=0)).max(initial=-1)) + 1
-        prices[:, :full] += state.known_features[:, :full] @ own.astype(np.float32)
+        state = self.state
         moved = pairwise_steps(
             *(self.structure, state.working_set, state.point, self.dual.unary_share),
-            *(state.centre, own, prices, inverse, float(state.curvature)),
+            *(state.centre, w[self.columns], inverse, float(state.curvature)),
         )
         return self._direction(moved, w, inverse)
 
