@@ -29,7 +29,8 @@ class StructuredBase(BaseEstimator):
     loss : "hinge", the structured hinge with the Hamming distance as margin; "likelihood"; or a
         name or `gmlearn.Loss` for the hinge with another margin.
     C : the inverse of the regularisation.   regularizer : of `gmlearn.train`, instead of C.
-    class_weight : None, "balanced", or a mapping from labels to factors of the margin.
+    class_weight : None, "balanced", or a mapping from labels to factors: of the margin at each
+        wrong label (hinge), or of the loss of an input, averaged over its labels (likelihood).
     inference : the MAP solver, by name.
     max_iter, tol : of `gmlearn.train`.
     warm_start : does `fit` go on from the weights of the last one?
@@ -133,28 +134,41 @@ class StructuredBase(BaseEstimator):
     def _loss(self, labels: list[np.ndarray]) -> tuple[Any, float]:
         """Loss and temperature of the training."""
         loss, temperature = LOSSES.get(str(self.loss), (self.loss, 0.0))
-        if self.class_weight is None:
+        if self.class_weight is None or self._weights_inputs:
             return loss, temperature
         if loss != "hamming":
-            raise ValueError("class_weight: needs loss='hinge', whose margin it weights")
+            raise ValueError(
+                f"class_weight: needs loss='hinge' or 'likelihood', got loss={self.loss!r}"
+            )
         return gm.WeightedHamming(self._class_weights(labels)[self.label_of_state_]), 0.0
+
+    @property
+    def _weights_inputs(self) -> bool:
+        """Is `class_weight` a factor of the loss of an input, not of its margin?"""
+        return self.class_weight is not None and self.loss == "likelihood"
 
     def _samples(
         self, models: list[gm.CRF], inputs: list[Any], labels: list[np.ndarray], seed: int
     ) -> list[gm.Sample]:
         first = np.searchsorted(self.label_of_state_, np.arange(len(self.classes_)))
-        if len(self.label_of_state_) == len(self.classes_):
-            return [gm.Sample(crf, own) for crf, own in zip(models, labels)]
-        starts = self._cluster(inputs, labels, first, seed)
-        return [
+        hidden = len(self.label_of_state_) > len(self.classes_)
+        starts = self._cluster(inputs, labels, first, seed) if hidden else []
+        factor = np.ones(len(labels))
+        if self._weights_inputs:
+            each = self._class_weights(labels)
+            factor = np.array([each[own].mean() for own in labels])
+        samples = [
             gm.Sample(
                 crf,
                 first[own],
-                allowed=self.label_of_state_ == own[:, None],
+                weight=float(c),
+                allowed=self.label_of_state_ == own[:, None] if hidden else None,
                 start=starts[k] if starts else None,
             )
-            for k, (crf, own) in enumerate(zip(models, labels))
+            for k, (crf, own, c) in enumerate(zip(models, labels, factor))
         ]
+        # samples of one weight share batches where they follow one another
+        return [samples[k] for k in np.argsort(factor, kind="stable")]
 
     def _cluster(
         self, inputs: list[Any], labels: list[np.ndarray], first: np.ndarray, seed: int

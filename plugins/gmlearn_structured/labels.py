@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import gmlearn as gm
-from gmlearn_structured.estimator import LOSSES, StructuredBase
+from gmlearn_structured.estimator import StructuredBase
 
 
 @dataclass(eq=False, repr=False)
@@ -78,19 +78,9 @@ class MultiClassCRF(ClassifierMixin, PointBase):
             check_classification_targets(flat)
         return super()._targets(flat, n)
 
-    def _loss(self, labels: list[np.ndarray]) -> tuple[Any, float]:
-        return LOSSES.get(str(self.loss), (self.loss, 0.0))
-
-    def _samples(
-        self, models: list[gm.CRF], inputs: list[Any], labels: list[np.ndarray], seed: int
-    ) -> list[gm.Sample]:
-        samples = super()._samples(models, inputs, labels, seed)
-        if self.class_weight is None:
-            return samples
-        factor = self._class_weights(labels)[np.concatenate(labels)]
-        # samples of one weight share batches where they follow one another
-        order = np.argsort(factor, kind="stable")
-        return [replace(samples[k], weight=factor[k]) for k in order]
+    @property
+    def _weights_inputs(self) -> bool:
+        return self.class_weight is not None
 
     def _collect(self, found: list[Any]) -> np.ndarray:
         return np.concatenate(found)
@@ -167,6 +157,11 @@ class MultiLabelCRF(PointBase):
 
     def _collect(self, found: list[Any]) -> np.ndarray:
         return np.stack(found)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, K) of having each label: the log-odds of `predict_marginals`."""
+        marginals = np.maximum(self.predict_marginals(X), np.finfo(float).tiny)
+        return np.log(marginals[..., 1]) - np.log(marginals[..., 0])
 
     @property
     def _scores(self) -> np.ndarray:

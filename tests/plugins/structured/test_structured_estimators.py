@@ -137,6 +137,26 @@ def test_balanced_classes_move_the_margin():
         chain(class_weight="balanced", loss="likelihood").fit(X, y)
 
 
+def test_class_weights_of_the_likelihood_are_weights_of_inputs():
+    """An input whose labels count twice is an input that is there twice."""
+    X, y = noisy_words(12, seed=3, n_labels=3)
+    X, y = [x[:1] for x in X], [t[:1] for t in y]
+    doubled = [k for k, t in enumerate(y) for _ in range(2 if t[0] == "a" else 1)]
+    weighted = ChainCRF(loss="likelihood", class_weight={"a": 2.0}, tol=1e-8).fit(X, y)
+    plain = ChainCRF(loss="likelihood", tol=1e-8).fit(
+        [X[k] for k in doubled], [y[k] for k in doubled]
+    )
+    np.testing.assert_allclose(weighted.coef_, plain.coef_, atol=1e-3)
+
+
+def test_scores_of_label_sets_are_log_odds():
+    X, y = label_sets(60, seed=1)
+    crf = MultiLabelCRF(loss="likelihood", max_iter=20).fit(X, y)
+    scores = crf.decision_function(X[:9])
+    odds = crf.predict_marginals(X[:9])
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-scores)), odds[..., 1], atol=1e-9)
+
+
 @pytest.mark.parametrize("parameters", [{}, {"directed": True}, {"connectivity": 8}])
 def test_grids(parameters):
     rng = np.random.default_rng(0)
