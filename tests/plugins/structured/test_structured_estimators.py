@@ -134,7 +134,7 @@ def test_balanced_classes_move_the_margin():
     plain, balanced = (chain(class_weight=c).fit(X, y) for c in (None, "balanced"))
     assert not np.allclose(plain.coef_, balanced.coef_)
     with pytest.raises(ValueError, match="class_weight: needs loss='hinge'"):
-        chain(class_weight="balanced", loss="likelihood").fit(X, y)
+        chain(class_weight="balanced", loss="none").fit(X, y)
 
 
 def test_class_weights_of_the_likelihood_are_weights_of_inputs():
