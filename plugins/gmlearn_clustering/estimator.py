@@ -52,8 +52,9 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
     cluster_centers_indices_ : (K,) exemplars, ascending. cluster_centers_ : (K, D) their rows (not
         if precomputed).
     energy_, lower_bound_, gap_ : E(Q), a lower bound of its minimum, and their difference. With
-        `n_clusters` both are those of the penalised energy at `penalty_`, so `gap_` also holds what
-        that number costs more than the number that is best at `penalty_`.
+        `n_clusters` both are those of the penalised energy at `penalty_`.
+    excess_ : with `n_clusters`, what that number costs more than the best number found at
+        `penalty_` (a part of `gap_`); 0 where it is the best, and without `n_clusters`.
     penalty_ : the penalties used, a number or (N,); with `n_clusters` one at which about that many
         clusters are best.
 
@@ -107,6 +108,8 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             ensure_all_finite=self.metric != "precomputed",
         )
         self._seed = int(gm.check_random_state(self.random_state).randint(2**31 - 1))
+        self.excess_ = 0.0
+        self.penalty_: Any = None
         if sparse_graph:
             result = self._fit_graph(X)
         elif self.n_neighbors is not None:
@@ -149,19 +152,15 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             self._distance = named_distance(self.metric, X)
             distances = self._distance(X, X)
         if self.n_clusters is not None:
-            self.penalty_: Any
-            self.penalty_, result = solve_for_number(
-                distances, self.n_clusters, lambda penalty: self._solve(distances, penalty)
-            )
-            return result
+            limits: dict[str, Any] = {"time_limit": self.time_limit, **self._effort}
+            found = solve_for_number(distances, self.n_clusters, self._seed, **limits)
+            self.penalty_, self.excess_ = found.penalty, found.excess
+            return found.result
         off_diagonal = distances[~np.eye(len(distances), dtype=bool)]
         self.penalty_ = self._penalty(off_diagonal, len(distances))
-        return self._solve(distances, self.penalty_)
-
-    def _solve(self, distances: np.ndarray, penalty: float | np.ndarray) -> gm.Result:
-        model = exemplar_model(distances, penalty)
-        limits: dict[str, Any] = {"time_limit": self.time_limit, "seed": self._seed}
-        return gm.solve(model, solver="exemplar", **limits, **self._effort)
+        model = exemplar_model(distances, self.penalty_)
+        limits = {"time_limit": self.time_limit, "seed": self._seed, **self._effort}
+        return gm.solve(model, solver="exemplar", **limits)
 
     def _fit_graph(self, X: scipy.sparse.sparray) -> gm.Result:
         graph = scipy.sparse.csr_array(X)

@@ -87,9 +87,13 @@ def local_search(
 
 
 def search_of_number(
-    problem: FacilityProblem, exemplars: np.ndarray, n_clusters: int, seed: int = 0
+    problem: FacilityProblem,
+    exemplars: np.ndarray,
+    n_clusters: int,
+    seed: int = 0,
+    n_kicks: int = 30,
 ) -> np.ndarray:
-    """Exactly `n_clusters` exemplars of low energy, from a set (K,) of about as many.
+    """Exactly `n_clusters` exemplars of low energy, from a set (K,) of about as many, or none.
 
     The set grows or shrinks by one exemplar at a time, each the best, then swaps until none
     improves, with a few kicks.
@@ -101,7 +105,7 @@ def search_of_number(
     is_open[exemplars] = True
     is_open = kernels.greedy(fee, alone, is_open, rows, columns, max(n_clusters, len(exemplars)))
     kernels.shrink(*problem.arrays, is_open, n_clusters)
-    kernels.search(*problem.arrays, is_open, 30, 30, True, True, seed)
+    kernels.search(*problem.arrays, is_open, n_kicks, n_kicks, True, True, seed)
     return np.flatnonzero(is_open)
 
 

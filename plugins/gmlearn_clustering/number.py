@@ -1,62 +1,68 @@
-"""A given number of exemplars: the penalty at which about as many come out, then swaps.
+"""A given number of exemplars: swaps, the price at which as many are best, and the proof.
 
 The number k of exemplars of the penalised optimum falls as the penalty grows, in steps that may
-leave out some numbers (the optimal sums of distances are not convex in k). So the penalty is only
-sought until it is close: k is then held and exemplars are swapped. The bound of the penalised
-energy at that penalty bounds the sum of distances of every set of k exemplars.
+leave out some numbers (the optimal sums of distances are not convex in k). So k exemplars are
+found first, greedily and by swaps; what one more would save and one less would cost give a penalty
+at which about k are best. The optimum there is sought, and brought to k exemplars if it has another
+number. Its bound bounds the sum of distances of every set of k exemplars.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.energy import assign, check_costs, exemplar_energy, with_penalty
 from gmlearn_clustering.facility import FacilityProblem, facility_problem
-from gmlearn_clustering.local_search import local_search, search_of_number
+from gmlearn_clustering.local_search import search_of_number
 from gmlearn_clustering.potentials import exemplar_model
 from gmlearn_clustering.solver import as_result
 
-#: penalties tried at most
-_TRIES = 8
-#: how far from the wanted number is close enough
-_CLOSE = 0.03
-#: how far above the first guess the range of penalties begins
+#: how far above the first guess entries are kept
 _ABOVE = 3.0
 
 
+class OfNumber(NamedTuple):
+    """A value of d_qq; labels with the wanted number of exemplars, their energy at that penalty and
+    the bound of the penalised minimum; and by how much the energy exceeds the least that was found
+    with any number.
+    """
+
+    penalty: float
+    result: gm.Result
+    excess: float
+
+
 def solve_for_number(
-    distances: np.ndarray, n_clusters: int, solve: Callable[[float], gm.Result], seed: int = 0
-) -> tuple[float, gm.Result]:
+    distances: np.ndarray, n_clusters: int, seed: int = 0, **effort: Any
+) -> OfNumber:
     """Exactly `n_clusters` exemplars of a small sum of distances, and a uniform penalty at which
     about as many are best.
 
     Parameters
     ----------
     distances : (N, N).
-    solve : penalty -> the minimum of the penalised energy.
-
-    Returns
-    -------
-    penalty : a value of d_qq.
-    result : labels with `n_clusters` exemplars, their energy at `penalty`, and the bound of the
-        penalised minimum.
+    effort : settings of ``gm.solve`` at the penalty.
     """
     gm.check_number("n_clusters", n_clusters, low=1, high=len(distances), integer=True)
     least = float(with_penalty(distances, np.inf).min())
     if n_clusters == len(distances):  # at the least distance everybody is an exemplar
         penalty = least if np.isfinite(least) else 0.0
-        return penalty, solve(penalty)
-    whole, penalty = _close_penalty(distances, n_clusters, least, seed)
+        everybody = np.arange(n_clusters)
+        total = n_clusters * penalty
+        return OfNumber(penalty, as_result(everybody, total, total), 0.0)
+    whole, penalty = _problem_and_price(distances, n_clusters, least, seed)
     costs = with_penalty(distances, penalty)
-    result = solve(penalty)
-    exemplars = np.unique(result.labels)
-    if len(exemplars) == n_clusters:
-        return penalty, result
-    exemplars = search_of_number(whole, exemplars, n_clusters, seed)
+    # the distances are sorted already
+    effort["problem"] = whole.at_penalty(penalty)
+    found = gm.solve(exemplar_model(distances, penalty), solver="exemplar", seed=seed, **effort)
+    if found.status == gm.Status.INFEASIBLE:
+        return OfNumber(penalty, found, 0.0)
+    exemplars = np.unique(found.labels)
+    if len(exemplars) != n_clusters:
+        exemplars = search_of_number(whole, exemplars, n_clusters, seed)
     if np.isinf(exemplar_energy(costs, exemplars)):
         # forbidden distances: nobody may be left without an exemplar, at whatever price
         strict = facility_problem(costs, prune=False)
@@ -67,7 +73,8 @@ def solve_for_number(
             f"n_clusters: found no allowed clustering with {n_clusters} exemplars (forbidden "
             f"distances)"
         )
-    return penalty, as_result(assign(costs, exemplars), energy, result.bound)
+    excess = max(energy - found.energy, 0.0)
+    return OfNumber(penalty, as_result(assign(costs, exemplars), energy, found.bound), excess)
 
 
 def exemplars_of_number(
@@ -84,49 +91,43 @@ def exemplars_of_number(
     penalty : a value of d_qq; exemplars : (n_clusters,) ascending.
     """
     distances = check_costs("distances", distances)
-
-    def solve(penalty: float) -> gm.Result:
-        model = exemplar_model(distances, penalty)
-        effort: dict[str, Any] = {"method": "local", "n_kicks": n_kicks, "n_bound_rounds": 0}
-        return gm.solve(model, solver="exemplar", seed=seed, **effort)
-
-    penalty, result = solve_for_number(distances, n_clusters, solve, seed)
-    return penalty, np.unique(result.labels)
+    found = solve_for_number(
+        distances, n_clusters, seed, method="local", n_kicks=n_kicks, n_bound_rounds=0
+    )
+    return found.penalty, np.unique(found.result.labels)
 
 
-def _close_penalty(
+def _problem_and_price(
     distances: np.ndarray, n_clusters: int, least: float, seed: int
 ) -> tuple[FacilityProblem, float]:
-    """A problem at a penalty that gives fewer exemplars than wanted, and the penalty that comes
-    closest.
-
-    The number is about a power of (penalty - `least` distance), hence interpolation between
-    logarithms. Numbers come from descents without kicks.
+    """A problem at a penalty that gives fewer exemplars than wanted, and a penalty at which about
+    as many as wanted are best.
     """
-    guess = _guessed_price(distances, n_clusters, least, seed)
-    top = _ABOVE * guess
+    top = _ABOVE * _guessed_price(distances, n_clusters, least, seed)
     whole = facility_problem(with_penalty(distances, least + top))
-    numbers: dict[float, int] = {}
-    trial = np.log(guess)
-    for _ in range(_TRIES):
-        if np.exp(trial) > top:
-            top = _ABOVE * np.exp(trial)
-            whole = facility_problem(with_penalty(distances, least + top))
-        exemplars = local_search(whole.at_penalty(least + np.exp(trial)), 0, seed=seed)
-        numbers[trial] = len(exemplars)
-        closest = min(numbers, key=lambda t: abs(numbers[t] - n_clusters))
-        if abs(numbers[closest] - n_clusters) <= _CLOSE * n_clusters:
-            break
-        low = max((t for t in numbers if numbers[t] > n_clusters), default=None)
-        high = min((t for t in numbers if numbers[t] <= n_clusters), default=None)
-        if low is None or high is None:
-            # about a power: the number falls by a third to a half where the price doubles
-            excess = np.log(numbers[closest] / n_clusters)
-            trial = closest + 1.5 * excess + np.copysign(0.1, excess)
-        else:
-            share = np.log(numbers[low] / n_clusters) / np.log(numbers[low] / numbers[high])
-            trial = low + min(max(share, 0.1), 0.9) * (high - low)
-    return whole, least + float(np.exp(closest))
+    exemplars = search_of_number(whole, np.zeros(0, dtype=np.int64), n_clusters, seed, n_kicks=0)
+    price = _marginal_price(distances - least, exemplars)
+    if price > top:
+        whole = facility_problem(with_penalty(distances, least + _ABOVE * price))
+    return whole, least + price
+
+
+def _marginal_price(distances: np.ndarray, exemplars: np.ndarray) -> float:
+    """Halfway between what another exemplar would save and what closing the least useful one would
+    cost; O(N^2).
+    """
+    away = distances[:, exemplars]
+    away[exemplars, np.arange(len(exemplars))] = 0.0
+    nearest = away.argmin(axis=1)
+    cost = away.min(axis=1)
+    saved = np.maximum(cost[:, None] - distances, 0.0)
+    np.fill_diagonal(saved, cost)
+    gain = float(np.where(np.isfinite(saved), saved, 0.0).sum(axis=0).max())
+    if len(exemplars) == 1:
+        return 1.5 * gain
+    second = np.partition(away, 1, axis=1)[:, 1] - cost
+    loss = float(np.bincount(nearest, second, len(exemplars)).min())
+    return 0.5 * (gain + min(loss, 2.0 * gain)) if np.isfinite(loss) else gain
 
 
 def _guessed_price(distances: np.ndarray, n_clusters: int, least: float, seed: int) -> float:

@@ -13,7 +13,7 @@ import gmlearn as gm
 from gmlearn_clustering.dual_bound import dual_prices, price_bound
 from gmlearn_clustering.energy import assign, check_costs, exemplar_energy
 from gmlearn_clustering.exact import exact_exemplars
-from gmlearn_clustering.facility import facility_problem
+from gmlearn_clustering.facility import FacilityProblem, facility_problem
 from gmlearn_clustering.local_search import local_search
 from gmlearn_clustering.potentials import ExemplarBlock, exemplar_model, small_models
 
@@ -40,6 +40,7 @@ def optimise(
     n_bound_rounds: int = 300,
     seed: int = 0,
     time_left: Callable[[], float] | None = None,
+    problem: FacilityProblem | None = None,
 ) -> Optimum | None:
     """Local search, dual bound, and integer programming where `method` says so; None if no
     clustering has a finite energy.
@@ -48,10 +49,11 @@ def optimise(
     ----------
     costs, method, n_kicks, n_restarts, n_bound_rounds, seed : as in `minimise_exemplars`.
     time_left : seconds left; None for no limit.
+    problem : that of the costs, if it is known.
     """
     gm.check_choice("method", method, METHODS)
     stop = None if time_left is None else lambda: time_left() <= 0.0
-    problem = facility_problem(costs)
+    problem = facility_problem(costs) if problem is None else problem
     may_open = np.isfinite(problem.fee)
     if not may_open.all() and np.isinf(exemplar_energy(costs, np.flatnonzero(may_open))):
         return None
@@ -73,11 +75,18 @@ class ExemplarSolver(gm.MapSolver):
 
     For models of one exemplar block over all variables; unary costs (evidence too) join the
     distances. ``gm.solve`` with ``solver="auto"`` leaves such models to it. Settings: `method`,
-    `n_kicks` (default: ``max_iter``), `n_restarts`, `n_bound_rounds`, see `minimise_exemplars`.
+    `n_kicks` (default: ``max_iter``), `n_restarts`, `n_bound_rounds`, see `minimise_exemplars`;
+    `problem`, the `FacilityProblem` of the costs where it is known, for models without unary costs.
     """
 
     name = "exemplar"
-    settings: ClassVar[tuple[str, ...]] = ("method", "n_kicks", "n_restarts", "n_bound_rounds")
+    settings: ClassVar[tuple[str, ...]] = (
+        "method",
+        "n_kicks",
+        "n_restarts",
+        "n_bound_rounds",
+        "problem",
+    )
 
     def refuses(self, crf: gm.CRF) -> str | None:
         blocks: list[Any] = crf.clique_blocks
@@ -103,6 +112,7 @@ class ExemplarSolver(gm.MapSolver):
             options.get("n_bound_rounds", 300),
             options.seed,
             None if options.time_limit is None else lambda: problem.time_left,
+            options.get("problem", None),
         )
         problem.iterations += 1
         if found is None:

@@ -9,6 +9,8 @@ from gmlearn_clustering.metrics import Distance, squared_euclidean
 
 #: numbers in a block of distances computed at once
 _BLOCK = 4_000_000
+#: distances to landmarks that are kept for all points together; at least so many for each
+_MOST_ENTRIES, _LEAST_COLUMNS = 10_000_000, 32
 
 
 def draw_landmarks(X: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -26,10 +28,10 @@ def neighbour_costs(
     """Squared Euclidean costs of every point to its neighbours and to common landmarks, penalties
     on the diagonal.
 
-    Edges: the `n_neighbors` nearest neighbours in either direction, and all points to the
-    `landmarks` (point indices). The landmarks are the connecting columns: through them every point
-    has an exemplar even when no neighbour is one, so large clusters are possible. O(N (n_neighbors
-    + landmarks)).
+    Edges: the `n_neighbors` nearest neighbours in either direction, and every point to the
+    `landmarks` (point indices), of many points to the nearest ones, ten million edges in all. The
+    landmarks are the connecting columns: through them every point has an exemplar even when no
+    neighbour is one, so large clusters are possible. O(N (n_neighbors + landmarks)) time.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -41,9 +43,26 @@ def neighbour_costs(
         distance, column = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
         row, column, value = np.repeat(own, k), column.ravel(), distance.ravel() ** 2
         parts += [(row, column, value), (column, row, value)]
-    to_landmarks = squared_euclidean(X, X[landmarks]).ravel()
-    parts.append((np.repeat(own, len(landmarks)), np.tile(landmarks, n), to_landmarks))
+    parts += _nearest_landmarks(X, landmarks)
     return _union(parts, n)
+
+
+def _nearest_landmarks(
+    X: np.ndarray, landmarks: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(row, column, value) of the distances to the nearest landmarks, in blocks of rows."""
+    n_columns = min(len(landmarks), max(_LEAST_COLUMNS, _MOST_ENTRIES // len(X)))
+    parts = []
+    step = max(1, _BLOCK // len(landmarks))
+    for start in range(0, len(X), step):
+        block = squared_euclidean(X[start : start + step], X[landmarks])
+        place = np.broadcast_to(np.arange(len(landmarks)), block.shape)
+        if n_columns < len(landmarks):
+            place = np.argpartition(block, n_columns - 1, axis=1)[:, :n_columns]
+        row = np.repeat(np.arange(start, start + len(block)), n_columns)
+        value = np.take_along_axis(block, place, axis=1).ravel()
+        parts.append((row, landmarks[place].ravel(), value))
+    return parts
 
 
 def _union(
@@ -111,6 +130,8 @@ def all_pairs_bound(
     may be used once every pair is summed. They are too high there, hence several multiples are
     tried and the best bound is kept.
     """
+    from gmlearn_clustering import _dual_bound_numba as kernels
+
     n = len(X)
     scaled = np.linspace(0.55, 1.0, 4)[:, None] * prices
     penalties = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
@@ -120,7 +141,7 @@ def all_pairs_bound(
         block = distance(X[start : start + step], X)
         columns = np.arange(start, start + len(block))
         block[np.arange(len(block)), columns] = np.inf
-        for i, v in enumerate(scaled):
-            saved = np.maximum(v[None, :] - block, 0.0).sum(axis=1)
-            bounds[i] += np.minimum(penalties[columns] - v[columns] - saved, 0.0).sum()
+        saved = kernels.saved_by_opening(block, scaled)
+        reduced = penalties[columns] - scaled[:, columns] - saved
+        bounds += np.minimum(reduced, 0.0).sum(axis=1)
     return float(bounds.max())

@@ -1,6 +1,6 @@
 """Speed and quality of gmlearn_clustering, as ratios within one run.
 
-``python tests/benchmarks/clustering.py [exact|large|sparse|round|training]``; all parts without an
+``python tests/benchmarks/clustering.py [exact|large|sparse|number|round|training]``; all parts without an
 argument.
 
 Run with one BLAS thread (OPENBLAS_NUM_THREADS=1): two on a busy machine can be far slower than one.
@@ -134,19 +134,44 @@ def large(n=2000):
         )
 
 
-def sparse(n=20_000):
-    """N = 20,000 on a neighbour graph: memory."""
-    rng = np.random.default_rng(1)
-    X = 4 * rng.normal(size=(60, 8))[rng.integers(0, 60, n)] + rng.normal(size=(n, 8))
-    model, t = timed(
-        lambda: ExemplarClustering(penalty=200.0, n_neighbors=20, random_state=0).fit(X)
-    )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(
-        f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap "
-        f"{model.gap_:.3f}, {t:.0f} s, "
-        f"peak memory {peak:.2f} GB"
-    )
+def sparse():
+    """N = 20,000 and 100,000 on a neighbour graph: time, memory, and the gap over all pairs."""
+    for n in (20_000, 100_000):
+        rng = np.random.default_rng(1)
+        X = 4 * rng.normal(size=(60, 8))[rng.integers(0, 60, n)] + rng.normal(size=(n, 8))
+        clustering = ExemplarClustering(penalty=200.0, n_neighbors=20, random_state=0)
+        model, t = timed(lambda c=clustering, X=X: c.fit(X), time.process_time)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+        print(
+            f"N = {n}, neighbour graph: {len(model.cluster_centers_indices_)} clusters, gap "
+            f"{model.gap_ / model.energy_:.3f} of the energy, {t:.0f} CPU s, peak memory "
+            f"{peak:.2f} GB"
+        )
+
+
+def number():
+    """k given against the penalty at which about k are best: time, and what k costs more."""
+    compile_search()
+    rng = np.random.default_rng(0)
+    for n in (300, 800, 2000):
+        for kind in ("Gaussian", "clusters"):
+            X = rng.normal(size=(n, 5))
+            if kind == "clusters":
+                X += 2 * rng.normal(size=(12, 5))[rng.integers(0, 12, n)]
+            distances = ((X[:, None] - X[None]) ** 2).sum(-1)
+            ratio, excess = [], []
+            for k in (5, 20, 50, 90):
+                given = ExemplarClustering(metric="precomputed", n_clusters=k, random_state=0)
+                _, t = timed(lambda m=given, d=distances: m.fit(d), time.process_time)
+                own = ExemplarClustering(given.penalty_, metric="precomputed", random_state=0)
+                _, t_own = timed(lambda m=own, d=distances: m.fit(d), time.process_time)
+                ratio.append(t / t_own)
+                excess.append(given.excess_ / given.energy_)
+            print(
+                f"N = {n}, {kind}, k = 5, 20, 50, 90: time / that of its own number "
+                f"{' '.join(f'{r:.2f}' for r in ratio)}; energy above the best number's "
+                f"{' '.join(f'{e:.4f}' for e in excess)}"
+            )
 
 
 def sample_round(n=500, d=100):
@@ -203,6 +228,7 @@ if __name__ == "__main__":
         "exact": exact,
         "large": large,
         "sparse": sparse,
+        "number": number,
         "round": sample_round,
         "training": training,
     }

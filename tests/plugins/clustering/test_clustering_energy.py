@@ -5,8 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse
+from gmlearn_clustering import (
+    ExemplarClustering,
+    assign,
+    exemplar_energy,
+    exemplars_of_number,
+    minimise_exemplars,
+)
 from gmlearn_clustering import _local_search_numba as kernels
-from gmlearn_clustering import assign, exemplar_energy, exemplars_of_number, minimise_exemplars
 from gmlearn_clustering.dual_bound import dual_prices, price_bound, reduce_problem
 from gmlearn_clustering.energy import with_penalty
 from gmlearn_clustering.exact import exact_exemplars
@@ -217,6 +223,20 @@ def test_wanted_number_of_clusters():
     assert distances[:, found].min(axis=1).sum() == pytest.approx(best)
     # equal distances: the number jumps from 1 to n, so only swaps can give the numbers between
     assert len(exemplars_of_number(1.0 - np.eye(8), 3)[1]) == 3
+
+
+def test_excess_of_a_wanted_number_is_that_over_the_penalised_optimum():
+    rng = np.random.default_rng(2)
+    for kind in ("metricless", "ties"):
+        distances = with_penalty(random_costs(rng, 25, kind), 0.0)
+        for k in (2, 6, 11):
+            model = ExemplarClustering(metric="precomputed", n_clusters=k, random_state=0)
+            model.fit(distances)
+            best = minimise_exemplars(with_penalty(distances, model.penalty_), "exact")
+            assert len(model.cluster_centers_indices_) == k
+            assert model.energy_ - model.excess_ >= best.energy - 1e-9
+            assert model.excess_ == pytest.approx(model.energy_ - best.energy, abs=1e-6)
+            assert model.lower_bound_ <= best.energy + 1e-9
 
 
 def test_bad_costs():

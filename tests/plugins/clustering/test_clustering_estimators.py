@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from gmlearn_clustering import ExemplarClustering, exemplar_energy
 from gmlearn_clustering.metrics import METRICS, pairwise, squared_euclidean
-from gmlearn_clustering.sparse import all_pairs_bound
+from gmlearn_clustering.sparse import all_pairs_bound, draw_landmarks, neighbour_costs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
@@ -70,6 +70,26 @@ def test_neighbour_graph_is_close_to_all_pairs_and_its_bound_holds():
     assert sparse.lower_bound_ <= dense.energy_ + 1e-6
     prices = np.random.default_rng(0).random(400) * 20  # any prices give a bound
     assert all_pairs_bound(X, 60.0, prices, squared_euclidean) <= dense.energy_
+
+
+def test_large_sets_see_their_nearest_landmarks_only(monkeypatch):
+    """As 10^5 points do: memory does not grow with the number of landmarks."""
+    from gmlearn_clustering import sparse as part
+
+    X, _ = blobs(400, 8, 4, seed=2)
+    dense = ExemplarClustering(60.0, random_state=0).fit(X)
+    monkeypatch.setattr(part, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(part, "_LEAST_COLUMNS", 6)
+    landmarks = draw_landmarks(X)
+    costs = neighbour_costs(X, 60.0, 5, landmarks)
+    assert len(landmarks) == 40 and np.diff(costs.indptr).min() >= 6
+    assert costs.nnz < 400 * (1 + 2 * 5 + 6)
+    others = np.setdiff1d(np.arange(400), landmarks)
+    far = squared_euclidean(X[others], X[landmarks])
+    held = costs[others][:, landmarks].toarray()
+    assert np.allclose(held[np.arange(len(others)), far.argmin(axis=1)], far.min(axis=1))
+    model = ExemplarClustering(60.0, n_neighbors=15, random_state=0).fit(X)
+    assert model.lower_bound_ <= dense.energy_ and model.energy_ <= 1.1 * dense.energy_
 
 
 def test_sparse_precomputed_graph():
