@@ -15,12 +15,12 @@ def _root(parent, v):
 
 
 @njit(cache=True, nogil=True)
-def _push(heap, size, weight, a, b, stamp_a, stamp_b):
+def _push(heap, size, weight, edge, version):
     """Add a candidate to the heap (largest weight on top); the heap may be a larger copy."""
     if size == heap.shape[0]:
-        larger = np.empty((2 * size + 16, 5))
+        larger = np.empty((2 * size + 16, 3))
         for i in range(size):
-            for j in range(5):
+            for j in range(3):
                 larger[i, j] = heap[i, j]
         heap = larger
     i = size
@@ -28,14 +28,12 @@ def _push(heap, size, weight, a, b, stamp_a, stamp_b):
         up = (i - 1) // 2
         if heap[up, 0] >= weight:
             break
-        for j in range(5):
+        for j in range(3):
             heap[i, j] = heap[up, j]
         i = up
     heap[i, 0] = weight
-    heap[i, 1] = a
-    heap[i, 2] = b
-    heap[i, 3] = stamp_a
-    heap[i, 4] = stamp_b
+    heap[i, 1] = edge
+    heap[i, 2] = version
     return heap
 
 
@@ -52,61 +50,49 @@ def _drop_top(heap, size):
             down += 1
         if heap[down, 0] <= heap[last, 0]:
             break
-        for j in range(5):
+        for j in range(3):
             heap[i, j] = heap[down, j]
         i = down
-    for j in range(5):
+    for j in range(3):
         heap[i, j] = heap[last, j]
 
 
 @njit(cache=True, nogil=True)
-def _linked(n, first, second, cost):
-    """The edges of every node as linked lists: head (n,), following, beyond, value (2 M,)."""
-    m = len(first)
-    head = np.full(n, -1)
-    following = np.empty(2 * m, np.int64)
-    beyond = np.empty(2 * m, np.int64)
-    value = np.empty(2 * m)
-    for i in range(2 * m):
-        e = i // 2
-        own = first[e] if i % 2 == 0 else second[e]
-        beyond[i] = first[e] + second[e] - own
-        value[i] = cost[e]
-        following[i] = head[own]
-        head[own] = i
-    return head, following, beyond, value
-
-
-@njit(cache=True, nogil=True)
-def _merge(a, b, parent, lists, total, touched, free):
-    """Join the lists of clusters a and b into one of a, each neighbour once; how many they are, as
-    `touched`, with the sums of costs in `total`.
+def _merge(a, b, ends, parent, head, following, edges, seen, raised):
+    """Join the list of cluster b to that of a; of two edges to one neighbour the second is dropped
+    and added to the first. Which edges have so changed: `raised`, their number is returned.
     """
-    head, following, beyond, value = lists
-    n_touched = 0
-    n_free = 0
+    first, second = ends
+    value, alive, version = edges
+    n_raised = 0
+    joined = -1
     for side in range(2):
         entry = head[a] if side == 0 else head[b]
         while entry >= 0:
-            other = _root(parent, beyond[entry])
-            if other != a:
-                if np.isnan(total[other]):
-                    total[other] = 0.0
-                    touched[n_touched] = other
-                    n_touched += 1
-                total[other] += value[entry]
-            free[n_free] = entry
-            n_free += 1
-            entry = following[entry]
-    head[b] = -1
-    head[a] = -1
-    for i in range(n_touched):
-        entry = free[i]
-        beyond[entry] = touched[i]
-        value[entry] = total[touched[i]]
-        following[entry] = head[a]
-        head[a] = entry
-    return n_touched
+            following_entry = following[entry]
+            e = entry // 2
+            if alive[e]:
+                other = _root(parent, second[e] if entry % 2 == 0 else first[e])
+                if other == a:
+                    alive[e] = False
+                elif seen[other] >= 0:
+                    kept = seen[other]
+                    value[kept] += value[e]
+                    version[kept] += 1
+                    alive[e] = False
+                    raised[n_raised] = kept
+                    n_raised += 1
+                else:
+                    seen[other] = e
+                    following[entry] = joined
+                    joined = entry
+            entry = following_entry
+    head[a] = joined
+    while joined >= 0:  # leave `seen` as it was
+        e = joined // 2
+        seen[_root(parent, second[e] if joined % 2 == 0 else first[e])] = -1
+        joined = following[joined]
+    return n_raised
 
 
 @njit(cache=True, nogil=True)
@@ -114,40 +100,44 @@ def contract(n, first, second, cost):
     """Join the two clusters with the largest sum of costs between them while it is positive; the
     cluster (n,) of every node, as one of its nodes.
 
-    Every cluster has a linked list of (node beyond, cost); nodes beyond are resolved to their
-    cluster when the list is read. A candidate of the heap counts only while the stamps of both its
-    clusters are those of its time.
+    Every cluster has a linked list of edges, entry 2 e at the first end of edge e and 2 e + 1 at
+    the second; their ends are resolved to clusters when the list is read. A candidate of the heap
+    counts only while its edge is alive and has the version of its time.
     """
     m = len(first)
     parent = np.arange(n)
-    stamp = np.zeros(n, np.int64)
-    lists = _linked(n, first, second, cost)
-    heap = np.empty((m + 16, 5))
+    head = np.full(n, -1)
+    following = np.empty(2 * m, np.int64)
+    heap = np.empty((m + 16, 3))
     size = 0
     for e in range(m):
+        following[2 * e] = head[first[e]]
+        head[first[e]] = 2 * e
+        following[2 * e + 1] = head[second[e]]
+        head[second[e]] = 2 * e + 1
         if cost[e] > 0.0:
-            heap = _push(heap, size, cost[e], first[e], second[e], 0, 0)
+            heap = _push(heap, size, cost[e], e, 0)
             size += 1
-    total = np.full(n, np.nan)
-    touched = np.empty(n, np.int64)
-    free = np.empty(2 * m, np.int64)
+    edges = (cost.copy(), np.ones(m, np.bool_), np.zeros(m, np.int64))
+    value, alive, version = edges
+    seen = np.full(n, -1)
+    raised = np.empty(m, np.int64)
     while size > 0:
-        a = int(heap[0, 1])
-        b = int(heap[0, 2])
-        valid = stamp[a] == heap[0, 3] and stamp[b] == heap[0, 4]
+        e = int(heap[0, 1])
+        valid = alive[e] and version[e] == heap[0, 2]
         _drop_top(heap, size)
         size -= 1
         if not valid:
             continue
+        a = _root(parent, first[e])
+        b = _root(parent, second[e])
         parent[b] = a
-        stamp[b] = -1
-        stamp[a] += 1
-        for i in range(_merge(a, b, parent, lists, total, touched, free)):
-            other = touched[i]
-            if total[other] > 0.0:
-                heap = _push(heap, size, total[other], a, other, stamp[a], stamp[other])
+        n_raised = _merge(a, b, (first, second), parent, head, following, edges, seen, raised)
+        for i in range(n_raised):
+            e = raised[i]
+            if value[e] > 0.0:
+                heap = _push(heap, size, value[e], e, version[e])
                 size += 1
-            total[other] = np.nan
     for v in range(n):
         parent[v] = _root(parent, v)
     return parent

@@ -41,24 +41,39 @@ def kernighan_lin(
     label = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     most = graph.n_nodes if n_labels is None else n_labels
     place = np.full(graph.n_nodes, -1)
+    order = np.argsort(label, kind="stable")
+    starts = np.searchsorted(label[order], np.arange(1, label.max() + 1))
+    members = list(np.split(order, starts))  # of every cluster; some become empty
+    changed = set(range(len(members)))
     for _ in range(_MOST_ROUNDS):
+        before, changed = changed, set()
         gained = 0.0
         for a, b in _pairs(graph, label):
             if stop is not None and stop():
                 return np.unique(label, return_inverse=True)[1]
-            if b < 0:  # a split: the other side is a new cluster
-                b = int(label.max()) + 1
-                if len(np.unique(label)) >= most:
+            if not {a, b} & (before | changed):
+                continue  # nothing has happened to them since they were last looked at
+            split = b < 0
+            if split:  # the other side is a new cluster
+                if sum(len(m) > 0 for m in members) >= most:
                     continue
-            nodes = np.flatnonzero((label == a) | (label == b))
+                b = len(members)
+                members.append(np.zeros(0, np.int64))
+            nodes = np.sort(np.concatenate([members[a], members[b]]))
+            gain = 0.0
             if len(nodes) > 1:
-                gained += kernels.improve_pair(
+                gain = kernels.improve_pair(
                     *graph.adjacency, graph.cost, label, a, b, nodes, place, _PATIENCE
                 )
-        label = np.unique(label, return_inverse=True)[1]
+            if gain > 0.0:
+                gained += gain
+                changed |= {a, b}
+                members[a], members[b] = nodes[label[nodes] == a], nodes[label[nodes] == b]
+            elif split:
+                members.pop()
         if gained <= 1e-9 * max(1.0, float(np.abs(graph.cost).sum())):
             break
-    return label
+    return np.unique(label, return_inverse=True)[1]
 
 
 def at_most(graph: EdgeGraph, labels: np.ndarray, n_labels: int) -> np.ndarray:
