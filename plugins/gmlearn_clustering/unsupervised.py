@@ -26,8 +26,8 @@ _SETS = ("kth", "letters", "mfeat", "msrcv1", "orl", "scene15")
 _HEADER = ["data", "method", "accuracy", "s.e.", "clusters / classes"]
 _HEADER += ["accuracy, k given", "s.e.", "minus average", "s.e."]
 #: the same columns in result.json
-_KEYS = ("accuracy", "accuracy_se", "number_ratio", "accuracy_k_given", "accuracy_k_given_se")
-_KEYS += ("minus_average", "minus_average_se")
+_KEYS = ["accuracy", "accuracy_se", "number_ratio", "accuracy_k_given", "accuracy_k_given_se"]
+_KEYS += ["minus_average", "minus_average_se"]
 #: points of a class at most
 _MOST_POINTS = {"letters": 40, "mfeat": 100, "scene15": 80}
 _AVERAGE = "average"
