@@ -217,11 +217,16 @@ def _kick(problem, fixed_size, random, state):
             _close(m, problem, state)
             closed += 1
     # too few exemplars nearby: close any others, so that the number stays
-    while fixed_size and closed < opened:
+    n_free, members = 0, state[7]
+    if fixed_size and closed < opened:
+        for i in range(1, members[0] + 1):
+            n_free += not always[members[i]]
+    while fixed_size and closed < opened and n_free > 0:
         m = _random_below(random, fee.shape[0])
         if is_open[m] and not always[m]:
             _close(m, problem, state)
             closed += 1
+            n_free -= 1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -106,7 +106,7 @@ def _problem_and_price(
     top = _ABOVE * _guessed_price(distances, n_clusters, least, seed)
     whole = facility_problem(with_penalty(distances, least + top))
     exemplars = search_of_number(whole, np.zeros(0, dtype=np.int64), n_clusters, seed, n_kicks=0)
-    price = _marginal_price(distances - least, exemplars)
+    price = max(_marginal_price(distances - least, exemplars), 1e-12 * max(1.0, abs(least)))
     if price > top:
         whole = facility_problem(with_penalty(distances, least + _ABOVE * price))
     return whole, least + price
@@ -114,20 +114,23 @@ def _problem_and_price(
 
 def _marginal_price(distances: np.ndarray, exemplars: np.ndarray) -> float:
     """Halfway between what another exemplar would save and what closing the least useful one would
-    cost; O(N^2).
+    cost; O(N^2). Forbidden distances (+inf) count as twice the largest.
     """
+    finite = np.isfinite(distances)
+    if not finite.all():
+        distances = np.where(finite, distances, 2.0 * distances[finite].max(initial=0.0))
     away = distances[:, exemplars]
     away[exemplars, np.arange(len(exemplars))] = 0.0
     nearest = away.argmin(axis=1)
     cost = away.min(axis=1)
     saved = np.maximum(cost[:, None] - distances, 0.0)
     np.fill_diagonal(saved, cost)
-    gain = float(np.where(np.isfinite(saved), saved, 0.0).sum(axis=0).max())
+    gain = float(saved.sum(axis=0).max())
     if len(exemplars) == 1:
         return 1.5 * gain
     second = np.partition(away, 1, axis=1)[:, 1] - cost
     loss = float(np.bincount(nearest, second, len(exemplars)).min())
-    return 0.5 * (gain + min(loss, 2.0 * gain)) if np.isfinite(loss) else gain
+    return 0.5 * (gain + min(loss, 2.0 * gain))
 
 
 def _guessed_price(distances: np.ndarray, n_clusters: int, least: float, seed: int) -> float:
