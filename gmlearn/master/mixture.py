@@ -392,7 +392,8 @@ class Mixture:
     def _multiplier_sizes(self, box: float, w: np.ndarray) -> np.ndarray:
         """B_d (D,), see `fixed_cost`."""
         state, starts = self.state, self.structure.starts
-        known = state.known_fixed + state.known_features @ w[self.columns]
+        kept = state.working_set
+        known = state.known_fixed + (w[self.columns][kept.columns] * kept.values).sum(axis=2)
         highest = np.where(state.used > 0, known, -np.inf).max(axis=1, initial=-np.inf)
         lowest = np.where(state.used > 0, known, np.inf).min(axis=1, initial=np.inf)
         ranges = np.where(highest > lowest, highest - lowest, 0.0)
