@@ -95,6 +95,9 @@ class JoinedSamples:
 
     def _batch(self, samples: list[Sample], first: int) -> SampleBatch:
         layout = self.layout
+        if len(samples) == 1:
+            # the model of a batch gets other costs, and that of one sample is not joined
+            samples = [replace(samples[0], crf=samples[0].crf.copy())]
         if self.settings.gradients:
             samples, size = with_gradients(samples)
             layout = WeightLayout({**layout.shapes, COSTS: (size,)})

@@ -431,3 +431,17 @@ def test_a_plan_names_sample_and_tensor_of_bad_input():
         plan(None, w, truth=[[0, 0, 0], [3, 0]])
     with pytest.raises(ValueError, match="truth: expected whole numbers, got 0"):
         plan(None, w, truth=[[0, 0, 0], [0.5, 0]])
+
+
+@pytest.mark.parametrize("kind", ["hinge", "likelihood"])
+def test_models_keep_their_costs(kind):
+    c = numbers()
+    crf, w = chain(c), {"w": c["w"]}
+    before = crf.unary.copy()
+    plan = gm.LossPlan(crf, TRUTH, kind=kind)
+    first = plan(c["unary"], w).value
+    state = gm.structured_loss(crf, TRUTH, w, kind=kind).state
+    other = crf.copy().add_unary(c["unary"])
+    gm.structured_loss(other, TRUTH, w, kind=kind, state=state)
+    np.testing.assert_array_equal(crf.unary, before)
+    assert plan(c["unary"], w).value == first
