@@ -118,24 +118,26 @@ class ClusterSlaves(gm.SlaveGroup):
         return ClusterSlaves([self.members_of[i] for i in index], self.alpha)
 
 
+def covers(crf: gm.CRF) -> bool:
+    """Is it one exemplar block, with nothing but count blocks and fixed unary costs besides?"""
+    kinds = [type(b) for b in crf.clique_blocks]
+    others = set(kinds) - {ExemplarBlock, ExemplarCountBlock}
+    return kinds.count(ExemplarBlock) == 1 and not others and not crf.unary_blocks
+
+
 class ClusteringSlaves(gm.Slaves):
     """A model with one `ExemplarBlock` (and the loss's count blocks) covered by point and
     cluster slaves; coordinates x_qq.
     """
 
     def __init__(self, crf: gm.CRF):
-        exemplar = [b for b in crf.clique_blocks if isinstance(b, ExemplarBlock)]
-        counts = [b for b in crf.clique_blocks if isinstance(b, ExemplarCountBlock)]
-        if (
-            len(exemplar) != 1
-            or len(exemplar) + len(counts) != len(crf.clique_blocks)
-            or crf.unary_blocks
-        ):
+        if not covers(crf):
             raise ValueError(
                 "decomposition 'exemplar': expected one exemplar block, and no others but "
                 "exemplar_count blocks"
             )
-        self.block = exemplar[0]
+        self.block = next(b for b in crf.clique_blocks if isinstance(b, ExemplarBlock))
+        counts = [b for b in crf.clique_blocks if isinstance(b, ExemplarCountBlock)]
         self.sample = self.block.sample
         self.extra = np.ascontiguousarray(crf.unary.reshape(crf.n_vars, crf.n_vars))
         groups: list[gm.SlaveGroup] = [PointSlaves(self.sample, self.extra)]
@@ -216,7 +218,7 @@ class ExemplarDecomposition(gm.Decomposition):
     }
 
     def claims(self, crf: gm.CRF) -> bool:
-        return any(isinstance(b, ExemplarBlock) for b in crf.clique_blocks)
+        return covers(crf)
 
     def decompose(self, crf: gm.CRF, power: str | None = None) -> ClusteringSlaves:
         if power is not None:

@@ -296,3 +296,14 @@ def test_explicit_binary_model_has_the_same_energies_bounds_and_slave_minima(see
         minimum
     )
     assert max(best.bound + constant, special.bound) <= minimum + 1e-9
+
+
+def test_a_model_with_other_blocks_is_left_to_others():
+    """The decomposition claims what it can cover; anything else gets a labelling without a bound
+    instead of an error.
+    """
+    rng = np.random.default_rng(0)
+    crf = exemplar_model(rng.random((18, 18)))
+    crf.add(gm.Table([[0, 1], [3, 2]], rng.normal(size=(2, 18, 18))))
+    r = gm.solve(crf, time_limit=0.3)
+    assert np.isfinite(r.energy) and r.bound == -np.inf and "no bound" in r.reason
