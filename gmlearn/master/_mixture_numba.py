@@ -260,7 +260,10 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, inverse, cur
         gap = high - low
         if not gap > 1e-12 * inverse:
             continue
-        used[m, best] = used[m].max() + 1
+        latest = used[m, 0]
+        for k in range(1, used.shape[1]):
+            latest = max(latest, used[m, k])
+        used[m, best] = latest + 1
         spread, length = 0.0, 0.0
         if worst < 0:
             paid = leave_the_rest(step, structure, working_set, point, rest, m, best)

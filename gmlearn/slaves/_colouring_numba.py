@@ -31,7 +31,10 @@ def greedy_colouring(coords, indptr, n_coords):
         if chosen < 0:
             chosen = words * 64
             grown = np.zeros((n_coords, words + 1), np.uint64)
-            grown[:, :words] = used
+            # in loops: a slice would compile numba's error messages, most of the kernel's time
+            for c in range(n_coords):
+                for k in range(words):
+                    grown[c, k] = used[c, k]
             used = grown
             words += 1
         mask = one << np.uint64(chosen % 64)

@@ -45,7 +45,9 @@ def with_room(a, used, more):
     if used + more <= len(a):
         return a
     longer = np.empty(2 * (used + more), a.dtype)
-    longer[:used] = a[:used]
+    # in a loop: a slice would compile numba's error messages, which takes seconds
+    for i in range(used):
+        longer[i] = a[i]
     return longer
 
 
@@ -57,7 +59,9 @@ def simulate(ptr, near, states, max_table, max_total, greedy):
     passed.
     """
     n = len(states)
-    log, begin, count = np.log(states.astype(np.float64)), ptr[:-1].copy(), np.diff(ptr)
+    log = np.log(states.astype(np.float64))
+    begin = ptr[:-1].copy()
+    count = ptr[1:] - begin
     room, pool, used = count.copy(), near.copy(), len(near)
     current = log.copy()
     for v in range(n):
@@ -114,13 +118,17 @@ def bucket_steps(order, indptr, slots):
     """
     n, n_cliques = len(order), len(indptr) - 1
     rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    for s in range(n):
+        rank[order[s]] = s
     head, tail, after = np.full(n, -1), np.full(n, -1), np.full(n_cliques + n, -1)
     in_ptr, inputs = np.zeros(n + 1, np.int64), np.empty(n_cliques + n, np.int64)
     scope_ptr, scope = np.zeros(n + 1, np.int64), np.empty(4 * n + 16, np.int64)
     seen = np.full(n, -1)
     for f in range(n_cliques):
-        file_under(rank[slots[indptr[f] : indptr[f + 1]]].min(), f, head, tail, after)
+        first = n
+        for j in range(indptr[f], indptr[f + 1]):
+            first = min(first, rank[slots[j]])
+        file_under(first, f, head, tail, after)
     for s in range(n):
         used, end, f = scope_ptr[s], in_ptr[s], head[s]
         while f >= 0:
@@ -139,9 +147,21 @@ def bucket_steps(order, indptr, slots):
             f = after[f]
         in_ptr[s + 1], scope_ptr[s + 1] = end, used
         if used > scope_ptr[s]:
-            scope[scope_ptr[s] : used] = np.sort(scope[scope_ptr[s] : used])
+            sort_few(scope, scope_ptr[s], used)
             file_under(scope[scope_ptr[s]], n_cliques + s, head, tail, after)
     return in_ptr, inputs[: in_ptr[n]], scope_ptr, order[scope[: scope_ptr[n]]]
+
+
+@njit(cache=True, nogil=True)
+def sort_few(a, begin, end):
+    """Sort a[begin:end] in place by insertion: scopes are as short as the tables allow."""
+    for i in range(begin + 1, end):
+        value = a[i]
+        j = i
+        while j > begin and a[j - 1] > value:
+            a[j] = a[j - 1]
+            j -= 1
+        a[j] = value
 
 
 @njit(cache=True, nogil=True)

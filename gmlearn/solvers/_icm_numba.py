@@ -143,7 +143,10 @@ def lay_out_chains(ends, factor, chain, n_vars):
     ends (E, 2), factor (E,), chain (E,) : the variables of each edge, its clique, its chain, along
     which variables increase.
     """
-    n_edges, n_chains = len(ends), chain.max() + 1
+    n_edges = len(ends)
+    n_chains = 0
+    for c in chain:
+        n_chains = max(n_chains, c + 1)
     low = np.minimum(ends[:, 0], ends[:, 1])
     length = np.zeros(n_chains, np.int64)
     for c in chain:

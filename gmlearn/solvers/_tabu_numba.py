@@ -18,7 +18,8 @@ def uniform(state):
 @njit(cache=True, nogil=True)
 def conditionals(x, offsets, unary, indptr, scope, stride, start, scale, values, cost):
     """Cost (n_coords,) of every label of every variable with all others fixed at x."""
-    cost[:] = unary
+    for c in range(len(unary)):
+        cost[c] = unary[c]
     for f in range(len(start)):
         base = start[f]
         for j in range(indptr[f], indptr[f + 1]):
@@ -141,7 +142,8 @@ def tabu_steps(
         idle += 1
         if energy < best - 1e-9:
             best, idle = energy, 0
-            best_x[:] = x
+            for u in range(n):
+                best_x[u] = x[u]
         if idle > patience or chosen < 0:
             idle = 0
             for u in range(n):

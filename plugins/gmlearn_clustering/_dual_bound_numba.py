@@ -47,7 +47,8 @@ def lagrangian(price, fee, row_start, row_exemplar, row_cost, reduced_fee):
     """L(v) = sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)); fills reduced_fee with
     the bracket.
     """
-    reduced_fee[:] = fee
+    for q in range(fee.shape[0]):
+        reduced_fee[q] = fee[q]
     value = 0.0
     for p in range(price.shape[0]):
         value += price[p]
@@ -76,13 +77,15 @@ def subgradient(price, fee, alone, row_start, row_exemplar, row_cost, upper, n_r
         if value > best:
             since = 0 if value > best + 1e-4 * (upper - best) else since + 1
             best = value
-            price[:] = v
+            for p in range(v.shape[0]):
+                price[p] = v[p]
         else:
             since += 1
         if since >= 10:
             factor, since = 0.5 * factor, 0
-            v[:] = price
-            direction[:] = 0.0
+            for p in range(v.shape[0]):
+                v[p] = price[p]
+                direction[p] = 0.0
             value = lagrangian(v, fee, row_start, row_exemplar, row_cost, reduced_fee)
         if upper - best <= rel_tol * abs(upper) or factor < 1e-4:
             break

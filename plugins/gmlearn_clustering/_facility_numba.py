@@ -106,8 +106,9 @@ def row_prefixes(start, exemplar, cost, alone):
     new_cost = np.empty(new_start[n], np.float64)
     for p in range(n):
         a, b, j = new_start[p], new_start[p + 1], start[p]
-        new_exemplar[a:b] = exemplar[j : j + b - a]
-        new_cost[a:b] = cost[j : j + b - a]
+        for i in range(b - a):
+            new_exemplar[a + i] = exemplar[j + i]
+            new_cost[a + i] = cost[j + i]
     return new_start, new_exemplar, new_cost
 
 
