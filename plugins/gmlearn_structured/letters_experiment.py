@@ -108,8 +108,9 @@ def _chain(run: gm.Run, loss: str, c: float) -> ChainCRF:
 def _learning_curve(run: gm.Run, given: Words, asked: Words) -> None:
     sizes = np.unique(np.linspace(0, len(given[0]), 4 if run.quick else 6).astype(int))[1:]
     curve = []
+    order = np.random.default_rng(run.seed).permutation(len(given[0]))  # the same word comes often
     for n in run.progress(sizes.tolist(), desc="learning curve"):
-        own = given[0][:n], given[1][:n]
+        own = [given[0][k] for k in order[:n]], [given[1][k] for k in order[:n]]
         chain = fit_likelihood(run, 1.0, own)
         curve.append([n, share_right(chain, own), share_right(chain, asked)])
     run.table("learning curve, likelihood", ["training words", "train", "test"], curve)
