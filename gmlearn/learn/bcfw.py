@@ -35,7 +35,8 @@ from gmlearn._utils.validation import check_number
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
 from gmlearn.learn.regularization import Regularization
-from gmlearn.master.mixture import Direction, Mixture, MixtureState
+from gmlearn.master.mixture import Mixture
+from gmlearn.master.mixture_state import Direction, MixtureState
 
 #: the most passes of one proximal step
 MOST_PASSES = 4
