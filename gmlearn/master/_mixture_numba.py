@@ -1,8 +1,8 @@
 """Kernels of the mixture of minimisers: the working set, pairwise steps, Frank-Wolfe steps.
 
 One batch of slaves, each with consecutive dual variables; `Structure`, `Point` and `WorkingSet` are
-those of `mixture`. Indices are unsigned: these loops wait
-for memory, and signed indices are tested for wraparound.
+those of `mixture_state`. Indices are unsigned: these loops wait for memory, and signed indices are
+tested for wraparound.
 """
 
 from __future__ import annotations
