@@ -143,3 +143,39 @@ def test_a_shipped_kernel_is_found_unless_its_source_has_changed(tmp_path):
     for damaged in package.glob("_prebuilt/*/*.nbi"):
         damaged.write_bytes(b"nonsense")
     assert run("empty again", "-c", CALL)[0] == "7.0"
+
+
+MOVED = """
+from typing import NamedTuple
+import numpy as np
+from numba import njit
+from gmlearn._utils import prebuilt
+
+prebuilt.install()
+from {module} import Pair
+import kernels
+
+print(kernels.total(Pair(np.arange(3.0), np.arange(2.0))))
+"""
+
+
+def test_a_cache_that_names_classes_of_another_version_is_emptied(tmp_path):
+    """A class that moved to another file between two versions."""
+    pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    a: object\n    b: object\n"
+    kernel = "from numba import njit\n\n@njit(cache=True)\ndef total(p):\n    return p.a.sum() + p.b.sum()"
+    (tmp_path / "kernels.py").write_text(kernel)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path),
+        "NUMBA_CACHE_DIR": str(tmp_path / "c"),
+    }
+    for module, other in (("old", "new"), ("new", "old")):
+        (tmp_path / f"{module}.py").write_text(pair)
+        (tmp_path / f"{other}.py").write_text("# empty")
+        done = subprocess.run(
+            [sys.executable, "-c", MOVED.format(module=module)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.stdout.strip() == "4.0", done.stderr

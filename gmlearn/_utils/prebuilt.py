@@ -199,34 +199,42 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
 
 
 def install() -> None:
-    """Let numba look for shipped kernels where its own cache has none."""
+    """Let numba look for shipped kernels where its own cache has none.
+
+    A cache that was written by another version may name classes that now stand elsewhere. numba
+    looks these up before it compares versions, and fails; here such a cache is emptied.
+    """
     from numba.core import caching
 
     usual: Callable = caching.FunctionCache.load_overload
-    if os.environ.get("GMLEARN_PREBUILT") == "0" or hasattr(usual, "shipped"):
+    if hasattr(usual, "shipped"):
         return
 
     @functools.wraps(usual)
     def load_overload(self: Any, sig: Any, target_context: Any) -> Any:
-        found = usual(self, sig, target_context)
+        try:
+            found = usual(self, sig, target_context)
+        except (AttributeError, ImportError):
+            self.flush()
+            found = None
         return _load(self, sig, target_context) if found is None and _enabled else found
 
     load_overload.shipped = True  # type: ignore[attr-defined]
     caching.FunctionCache.load_overload = load_overload
 
 
-_enabled = True
+_enabled = os.environ.get("GMLEARN_PREBUILT") != "0"
 
 
 @contextlib.contextmanager
 def ignored() -> Iterator[None]:
     """Compile for this very CPU, whatever is shipped."""
     global _enabled
-    _enabled = False
+    before, _enabled = _enabled, False
     try:
         yield
     finally:
-        _enabled = True
+        _enabled = before
 
 
 def build(package: str) -> int:
