@@ -135,6 +135,7 @@ CALLS = {
     "k_best": dict(crf=crf(), weights={"s": 1.0}, k=2, min_distance=1, time_limit=None, seed=0),
     "sample": dict(crf=crf(), weights={"s": 1.0}, n=2, seed=0, temperature=1.0),
     "relaxed": dict(crf=crf(), weights={"s": 1.0}),
+    "LossPlan": dict(crf=crf(), truth=[0, 1], kind="hinge"),
     "structured_loss": dict(crf=crf(), truth=[0, 1], weights={"s": 1.0}, kind="hinge"),
     "decompose": dict(crf=crf(), decomposition="auto"),
     "Subgraphs": dict(sets=[[0, 1]], share=True),

@@ -114,6 +114,8 @@ def relaxed(
     """
     options = RelaxedOptions(method, temperature, decomposition, max_iter, tol)
     crfs = [crf] if isinstance(crf, CRF) else check_models("crf", crf)
+    if not crfs:
+        raise ValueError("crf: expected a model, or a list of at least one, got none")
     if method == "lp":
         found = _by_linear_program(crfs, weights)
     else:
