@@ -63,6 +63,7 @@ RECIPES = {
     "scale": "",
     "maps": "--data DIR --time-limit 30",
     "matching": "",
+    "multicut": "",
     "marginals": "--data DIR",
     "layer": "",
     "structured": "--data DIR",

@@ -39,3 +39,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if left and "PYTEST_XDIST_WORKER" not in os.environ:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         raise pytest.UsageError(f"tests left files in {ROOT}: {', '.join(sorted(left))}")
+
+
+@pytest.fixture
+def put(tmp_path):
+    """put("x.uai", text or bytes) -> path"""
+
+    def write(name: str, content: str | bytes) -> pathlib.Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write

@@ -1,10 +1,6 @@
-"""What the tests of file formats share: registered formats, small models, and a way to write
-bytes to a file.
-"""
+"""What the tests of file formats share: registered formats and small models."""
 
 from __future__ import annotations
-
-import pathlib
 
 import numpy as np
 import pytest
@@ -20,18 +16,6 @@ def registered_formats():
     for file_format in (io.Uai(), io.Npz()):
         if file_format.name not in known:
             registry.add(file_format)
-
-
-@pytest.fixture
-def put(tmp_path):
-    """put("x.uai", text or bytes) -> path"""
-
-    def write(name: str, content: str | bytes) -> pathlib.Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
 
 
 @pytest.fixture
