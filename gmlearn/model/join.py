@@ -46,17 +46,19 @@ def join(crfs: Sequence[CRF]) -> CRF:
     union.parts = np.cumsum([0, *(len(s) for s in states)])
     union.unary = np.concatenate([np.zeros(0), *(crf.unary for crf in crfs)])
     union.constant = float(sum(crf.constant for crf in crfs))
-    kinds: dict[type, list[list[tuple[Block, int]]]] = {}
+    # two lists for each group, no pairs: thousands of new objects would set off the collector
+    kinds: dict[type, list[tuple[list[Block], list[int]]]] = {}
     for crf, shift in zip(crfs, union.parts.tolist()):
         for block in crf.blocks:
             groups = kinds.setdefault(type(block), [])
-            known = next((g for g in groups[-MOST_KINDS:] if g[0][0].fits(block)), None)
-            if known is None:
-                groups.append([(block, shift)])
+            for blocks, shifts in groups[-MOST_KINDS:]:
+                if blocks[0].fits(block):
+                    blocks.append(block)
+                    shifts.append(shift)
+                    break
             else:
-                known.append((block, shift))
+                groups.append(([block], [shift]))
     for groups in kinds.values():
-        for group in groups:
-            blocks, shifts = zip(*group)
+        for blocks, shifts in groups:
             union.blocks.append(blocks[0].join(blocks, shifts))
     return union

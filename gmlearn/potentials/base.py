@@ -225,9 +225,15 @@ class Block(CostGradient, ABC):
         mine, theirs = vars(self), vars(other)
         if type(self) is not type(other) or len(mine) != len(theirs):
             return False
-        parts = (*self._joined, *self.per_clique)
-        pairs = ((name, a, theirs.get(name, self)) for name, a in mine.items())
-        return all(a is b or (_alike if name in parts else _same)(a, b) for name, a, b in pairs)
+        joined, own = self._joined, self.per_clique
+        # a loop, not all(...): thousands of small models are joined for one prediction
+        for name, a in mine.items():
+            b = theirs.get(name, self)
+            if a is b:
+                continue
+            if not (_alike if name in joined or name in own else _same)(a, b):
+                return False
+        return True
 
     def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
         """The cliques of `blocks`, which all fit, in one block; their variables are shifted."""
@@ -451,7 +457,10 @@ class RaggedBlock(Block):
 
 def _alike(a: Any, b: Any) -> bool:
     """May the numbers of two blocks stand in one array, a row for each clique?"""
-    return type(a) is type(b) and np.shape(a)[1:] == np.shape(b)[1:]
+    if type(a) is not type(b):
+        return False
+    shapes = (a.shape, b.shape) if type(a) is np.ndarray else (np.shape(a), np.shape(b))
+    return shapes[0][1:] == shapes[1][1:]
 
 
 def _same(a: Any, b: Any) -> bool:
