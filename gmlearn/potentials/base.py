@@ -15,7 +15,7 @@ from gmlearn._utils.validation import check_array
 from gmlearn.potentials.arguments import arguments_of, check_lengths, check_names
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.gradient import CostGradient, Weights
-from gmlearn.potentials.inputs import stacked
+from gmlearn.potentials.inputs import alike, same, stacked
 from gmlearn.potentials.ragged import RaggedArrays
 
 #: joint states that a dense table of a whole block may have before `Block.table` refuses
@@ -231,7 +231,7 @@ class Block(CostGradient, ABC):
             b = theirs.get(name, self)
             if a is b:
                 continue
-            if not (_alike if name in joined or name in own else _same)(a, b):
+            if not (alike if name in joined or name in own else same)(a, b):
                 return False
         return True
 
@@ -453,23 +453,6 @@ class RaggedBlock(Block):
                 f"{self}: cliques of different sizes have no common table; take cliques of one size"
             )
         return super().dense(w)
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """May the numbers of two blocks stand in one array, a row for each clique?"""
-    if type(a) is not type(b):
-        return False
-    shapes = (a.shape, b.shape) if type(a) is np.ndarray else (np.shape(a), np.shape(b))
-    return shapes[0][1:] == shapes[1][1:]
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Are two attributes of blocks equal? What cannot be compared is not."""
-    if a is b:
-        return True
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    return type(a) is type(b) and isinstance(a, (bool, int, float, str, tuple)) and a == b
 
 
 def weighted_bincount(index: np.ndarray, weight: np.ndarray | None, minlength: int) -> np.ndarray:

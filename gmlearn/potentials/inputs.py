@@ -1,4 +1,4 @@
-"""Feature arrays of blocks: dense, or sparse matrices whose rows belong to the cliques."""
+"""Arrays of blocks: features, dense or sparse with rows of cliques; whether two can be joined."""
 
 from __future__ import annotations
 
@@ -87,3 +87,20 @@ def from_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     features = csr_array((data, indices, indptr), shape=shape)
     features.check_format(full_check=True)
     return {"features": features, **rest}
+
+
+def alike(a: Any, b: Any) -> bool:
+    """May the numbers of two blocks stand in one array, a row for each clique?"""
+    if type(a) is not type(b):
+        return False
+    shapes = (a.shape, b.shape) if type(a) is np.ndarray else (np.shape(a), np.shape(b))
+    return shapes[0][1:] == shapes[1][1:]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Are two attributes of blocks equal? What cannot be compared is not."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return type(a) is type(b) and isinstance(a, (bool, int, float, str, tuple)) and a == b

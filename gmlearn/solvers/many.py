@@ -13,8 +13,8 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.join import join
 from gmlearn.solvers.result import Result, Status
 
-#: labels of all variables that are joined at a time
-MOST_LABELS = 500_000
+#: labels of all variables that are joined at a time: few enough that memory is used again
+MOST_LABELS = 2**16
 
 
 def solve_forests(crfs: Sequence[CRF], weights: Mapping[str, np.ndarray]) -> list[Result] | None:
