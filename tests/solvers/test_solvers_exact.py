@@ -122,7 +122,7 @@ def test_pruning_bites_on_a_clear_model():
     "limits",
     [
         Effort(np.inf, 1.0, 1.0, search=False, max_entries=1e6),
-        Effort(np.inf, 1e6, 1e6),
+        Effort(np.inf, 1e6, 1e6, search=False),
     ],
     ids=["HiGHS", "elimination"],
 )
@@ -142,7 +142,7 @@ def test_both_finishes_prove_the_optimum(kind, limits):
     "limits",
     [
         Effort(np.inf, 1.0, 1.0, search=False, max_entries=1e6),
-        Effort(np.inf, 1e6, 1e6),
+        Effort(np.inf, 1e6, 1e6, search=False),
     ],
     ids=["HiGHS", "elimination"],
 )
