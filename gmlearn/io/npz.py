@@ -272,8 +272,8 @@ def _try_out(block: Block) -> None:
         return
     weights = {name: np.zeros(shape) for name, shape in segments.items()}
     # as many cliques as memory is sure to hold
-    some = max(1, TRIED_LABELS // (block.max_states * block.arity))
-    block = block.take(np.unique(np.linspace(0, len(block) - 1, some).astype(np.int64)))
+    some = min(len(block), max(1, TRIED_LABELS // (block.max_states * block.arity)))
+    block = block.take(np.linspace(0, len(block) - 1, some).astype(np.int64))
     last = block.shape_members(block.member_states - 1)
     for x in (np.zeros_like(last), last):
         with np.errstate(all="ignore"):

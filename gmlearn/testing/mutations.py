@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import random
@@ -18,13 +19,14 @@ REAL = (0.0, -1.0, 0.5, 2.5, 100.0, 1e9, np.nan, np.inf, -np.inf, 1e308, -1e308,
 def mutate_archive(rng: random.Random, content: bytes) -> bytes:
     """A sound zip archive in which one array, or the JSON header, is not what it was."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
-        names = old.namelist()
+    members = _members(content)
+    with zipfile.ZipFile(out, "w") as new:
+        names = list(members)
         chosen = "header.npy" if rng.random() < 0.3 else rng.choice(names)
         if rng.random() < 0.05:
             names.remove(chosen)
         for name in names:
-            data = old.read(name)
+            data = members[name]
             if name == chosen:
                 data = (
                     _edit_header if name == "header.npy" and rng.random() < 0.8 else _edit_array
@@ -35,6 +37,13 @@ def mutate_archive(rng: random.Random, content: bytes) -> bytes:
                 rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]) if name == chosen else None,
             )
     return out.getvalue()
+
+
+@functools.lru_cache(maxsize=512)
+def _members(content: bytes) -> dict[str, bytes]:
+    """The files of an archive; kept, since thousands of cases start from one."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def npy(array: np.ndarray) -> bytes:
