@@ -11,7 +11,7 @@ from gmlearn.decompositions.builtin import (
     RowsColumns,
     SpanningTrees,
     decompose,
-    resolve,
+    resolve_each,
 )
 from gmlearn.decompositions.strips import Strips
 from gmlearn.decompositions.subgraphs import Components, Subgraphs
@@ -28,5 +28,5 @@ __all__ = [
     "Strips",
     "Subgraphs",
     "decompose",
-    "resolve",
+    "resolve_each",
 ]

@@ -379,6 +379,10 @@ class Decomposition(ABC):
         """The decomposition that is used for the model: this one, or one that it chooses."""
         return self
 
+    def resolve_each(self, crfs: Sequence[CRF]) -> list[Decomposition]:
+        """The same for each of some models."""
+        return [self.resolve(crf) for crf in crfs]
+
     def claims(self, crf: CRF) -> bool:
         """Should ``decomposition="auto"`` use this one for the model? Plugins with models of
         their own say yes.

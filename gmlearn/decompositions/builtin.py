@@ -4,6 +4,8 @@ automatic choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gmlearn.decompositions.base import (
@@ -11,13 +13,12 @@ from gmlearn.decompositions.base import (
     Slaves,
     clique_groups,
     is_edge_block,
-    split_by_part,
     with_free_variables,
 )
 from gmlearn.decompositions.forests import forest_slaves, is_forest
 from gmlearn.decompositions.subgraphs import Components
 from gmlearn.model.crf import CRF
-from gmlearn.model.grid import find_grid
+from gmlearn.model.grid import find_grid, grid_widths
 from gmlearn.potentials.base import Block
 from gmlearn.registry import registry
 from gmlearn.slaves.elimination import elimination_order
@@ -57,9 +58,8 @@ def assign_chains(edges: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """
     from gmlearn.decompositions._assign_numba import monotone_chains
 
-    sizes, own = np.diff(parts), split_by_part(edges, parts)
-    grid = [find_grid(e, n) is not None for e, n in zip(own, sizes.tolist())]
-    return monotone_chains(edges, int(parts[-1]), ~np.repeat(grid, sizes))
+    straight = np.repeat(grid_widths(edges, parts) > 0, np.diff(parts))
+    return monotone_chains(edges, int(parts[-1]), ~straight)
 
 
 class RowsColumns(Chains):
@@ -105,10 +105,13 @@ class Auto(Decomposition):
     name = "auto"
 
     def resolve(self, crf: CRF) -> Decomposition:
-        for candidate in reversed(registry.objects("decomposition")):
-            if candidate.name != self.name and candidate.claims(crf):
-                return candidate
-        return Chains()
+        return self.resolve_each([crf])[0]
+
+    def resolve_each(self, crfs: Sequence[CRF]) -> list[Decomposition]:
+        registered = reversed(registry.objects("decomposition"))
+        candidates = [known for known in registered if known.name != self.name]
+        chains = Chains()
+        return [next((c for c in candidates if c.claims(crf)), chains) for crf in crfs]
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         found = self.resolve(crf)
@@ -142,9 +145,11 @@ def named(decomposition: str | Decomposition) -> Decomposition:
     return decomposition
 
 
-def resolve(crf: CRF, decomposition: str | Decomposition = "auto") -> Decomposition:
-    """The decomposition that a name or object stands for on this model."""
-    return named(decomposition).resolve(crf)
+def resolve_each(
+    crfs: Sequence[CRF], decomposition: str | Decomposition = "auto"
+) -> list[Decomposition]:
+    """The decomposition that a name or object stands for on each of some models."""
+    return named(decomposition).resolve_each(crfs)
 
 
 def decompose(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn.learn.batch import Recipe, SampleBatch, batch_sizes, check_feasible
-from gmlearn.learn.sample import Sample, check_sample
+from gmlearn.learn.sample import Sample, check_plain_samples, check_sample
 from gmlearn.losses.base import Loss, make_loss
 from gmlearn.model.crf import CRF
 from gmlearn.model.weights import WeightLayout
@@ -61,10 +61,11 @@ class JoinedSamples:
     ):
         self.settings, self.loss = settings, make_loss(settings.loss)
         self.latent = hidden is not None and any(h is not None for h in hidden)
-        masks = [None] * len(crfs) if hidden is None else hidden
-        samples = [
-            check_sample(k, Sample(*given)) for k, given in enumerate(zip(crfs, truths, masks))
-        ]
+        if hidden is None:
+            samples = check_plain_samples(crfs, truths)
+        else:
+            given = enumerate(zip(crfs, truths, hidden))
+            samples = [check_sample(k, Sample(*own)) for k, own in given]
         self.crfs = [s.crf for s in samples]
         self.blocks = [list(crf.blocks) for crf in self.crfs]
         self.truth = np.concatenate([s.labels for s in samples])
@@ -73,7 +74,8 @@ class JoinedSamples:
         self.first_variable = np.cumsum([0, *(crf.n_vars for crf in self.crfs)])
         self.first_label = np.cumsum([0, *(crf.n_coords for crf in self.crfs)])
         self.check_costs(self.unary)
-        self.layout = WeightLayout.merged((crf.layout.shapes for crf in self.crfs), "models")
+        segments = (block.segments() for blocks in self.blocks for block in blocks)
+        self.layout = WeightLayout.merged(segments, "models")
         sizes = batch_sizes(samples, settings.decomposition, MOST_SAMPLES, MOST_LABELS)
         self.ends = np.cumsum([0, *sizes]).tolist()
         self.batches = [self._batch(samples[a:b], a) for a, b in pairwise(self.ends)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.archive import load_arrays, save_arrays
-from gmlearn.decompositions import decompose, resolve
+from gmlearn.decompositions import decompose, resolve_each
 from gmlearn.learn.likelihoods import LIKELIHOODS, Likelihood
 from gmlearn.learn.sample import LazySamples, Sample, check_sample
 from gmlearn.losses.base import Loss
@@ -212,10 +212,10 @@ def batch_sizes(
         return [1] * len(samples)
     sizes: list[int] = []
     room, weight = 0.0, -1.0
-    for k, sample in enumerate(samples):
-        crf = check_sample(k, sample).crf
+    crfs = [check_sample(k, sample).crf for k, sample in enumerate(samples)]
+    for sample, crf, own in zip(samples, crfs, resolve_each(crfs, decomposition)):
         fits = sizes and sample.weight == weight and crf.n_coords <= room and sizes[-1] < most
-        joint = resolve(crf, decomposition).joint
+        joint = own.joint
         if fits and joint:
             sizes[-1] += 1
         else:

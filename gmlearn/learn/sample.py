@@ -78,6 +78,8 @@ class Sample:
     @property
     def latent(self) -> bool:
         """Has the sample hidden variables (or a completion of its own)?"""
+        if self.hidden is None and self.allowed is None:
+            return self.completion is not None
         return self.completion is not None or not bool(self.observed.all())
 
 
@@ -170,6 +172,24 @@ def check_sample(k: int, sample: Any) -> Sample:
     except ValueError as error:
         raise ValueError(f"samples[{k}].{error}") from None
     return checked
+
+
+def check_plain_samples(crfs: Sequence[CRF], labels: Sequence[Any]) -> list[Sample]:
+    """Checked samples without hidden variables; thousands of small ones are looked at together."""
+    arrays = [np.asarray(x) for x in labels]
+    samples = [Sample(*given) for given in zip(crfs, arrays)]
+    plain = all(x.shape == c.n_states.shape and x.dtype.kind in "iu" for c, x in zip(crfs, arrays))
+    if plain and samples:
+        whole = np.concatenate(arrays).astype(np.int64)
+        plain = bool(((whole >= 0) & (whole < np.concatenate([c.n_states for c in crfs]))).all())
+    if not plain:
+        return [check_sample(k, sample) for k, sample in enumerate(samples)]
+    begin = 0
+    for sample, given in zip(samples, labels):
+        sample.labels = whole[begin : begin + len(given)]
+        sample.given = given
+        begin += len(given)
+    return samples
 
 
 def check_start(sample: Sample, start: Any) -> np.ndarray:

@@ -49,16 +49,32 @@ def find_grid(edges: np.ndarray, n_vars: int) -> tuple[int, int] | None:
     check_number("n_vars", n_vars, low=0, high=MAX_VARIABLES, integer=True)
     if len(edges) and (edges.min() < 0 or edges.max() >= n_vars):
         return None
+    width = int(grid_widths(edges, np.array([0, n_vars]))[0])
+    return (n_vars // width, width) if width else None
+
+
+def grid_widths(edges: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """int (n,): the width of each part of a joined model whose edges are exactly those of such a
+    grid, 0 for the others.
+
+    edges : int (E, 2).   parts : int (n + 1,), the first variable of each part, and their number.
+    """
     low = np.minimum(edges[:, 0], edges[:, 1])  # much faster than reductions along an axis of two
     step = np.abs(edges[:, 0] - edges[:, 1])
-    wide = step[step > 1]
-    width = int(wide[0]) if len(wide) else n_vars
-    if width < 2 or n_vars % width or ((step != 1) & (step != width)).any():
-        return None
-    height = n_vars // width
-    if len(edges) != height * (width - 1) + (height - 1) * width:
-        return None
-    horizontal = low[step == 1]
-    if (horizontal % width == width - 1).any() or (np.bincount(low * 2 + (step != 1)) > 1).any():
-        return None
-    return height, width
+    home = np.searchsorted(parts, low, side="right") - 1
+    size = np.diff(parts)
+    width = size.copy()
+    wide = np.flatnonzero(step > 1)[::-1]  # the first one of a part is written last
+    width[home[wide]] = step[wide]
+    found = width >= 2
+    width = np.maximum(width, 1)
+    height = size // width
+    found &= size == height * width
+    found &= np.bincount(home, minlength=len(size)) == 2 * size - height - width
+    own = width[home]
+    column = (low - parts[home]) % own
+    found[home[(step != 1) & (step != own)]] = False
+    found[home[(step == 1) & (column == own - 1)]] = False
+    repeated = np.flatnonzero(np.bincount(low * 2 + (step != 1)) > 1) // 2
+    found[np.searchsorted(parts, repeated, side="right") - 1] = False
+    return np.where(found, width, 0)
