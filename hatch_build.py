@@ -37,7 +37,7 @@ class PrebuiltKernels(BuildHookInterface):
 
 
 def compile_kernels(root: Path, packages: list[str]) -> str | None:
-    """Run the compiler in a process whose numba targets a level of CPUs; the reason if it fails."""
+    """Compile in a process per core, numba set to a level of CPUs; the reason if one fails."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(root), str(root / "plugins")]),
@@ -54,12 +54,21 @@ def compile_kernels(root: Path, packages: list[str]) -> str | None:
     if level.returncode:
         return level.stderr.strip().rpartition("\n")[2]
     environment |= {"NUMBA_CPU_NAME": level.stdout.strip(), "NUMBA_CPU_FEATURES": ""}
+    parts = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as cache:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *packages],
-            env={**environment, "NUMBA_CACHE_DIR": cache},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    return done.stderr.strip().rpartition("\n")[2] or "failed" if done.returncode else None
+        environment["NUMBA_CACHE_DIR"] = cache
+        compilers = [
+            subprocess.Popen(
+                [sys.executable, "-m", module, str(part), str(parts), *packages],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for part in range(parts)
+        ]
+        messages = [compiler.communicate()[1] for compiler in compilers]
+    for compiler, message in zip(compilers, messages):
+        if compiler.returncode:
+            return message.strip().rpartition("\n")[2] or "failed"
+    return None

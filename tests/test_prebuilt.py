@@ -136,7 +136,7 @@ def test_a_shipped_kernel_is_found_unless_its_source_has_changed(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    assert "1" in run("build", "-m", "gmlearn._utils.prebuilt", "tiny")
+    assert "1" in run("build", "-m", "gmlearn._utils.prebuilt", "0", "1", "tiny")
     assert run("empty", "-c", CALL) == ["6.0", "0"]
     (package / "_sums_numba.py").write_text(KERNEL.replace("0.0", "1.0"))
     assert run("empty too", "-c", CALL) == ["7.0", "1"]

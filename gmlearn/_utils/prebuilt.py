@@ -2,7 +2,7 @@
 
 numba caches what it compiles, but the first call on a machine still pays for all of it. A package
 may therefore ship compiled kernels in its folder ``_prebuilt/LEVEL/``, in numba's own cache
-format, made by ``python -m gmlearn._utils.prebuilt PACKAGE ...`` from the signatures in its file
+format, made by ``build`` (which ``hatch_build.py`` calls) from the signatures in its file
 ``kernels.txt``. Where a kernel is looked for: in the user's cache (compiled for this very CPU),
 then here, then it is compiled as usual. Another version of numba, llvmlite or Python, another
 platform, a CPU below the level, or kernel sources that have changed since: each of these only means
@@ -237,13 +237,23 @@ def ignored() -> Iterator[None]:
         _enabled = before
 
 
-def build(package: str) -> int:
-    """Compile the listed kernels of a package into its folder, except those there and fresh;
+def build(packages: Iterable[str], part: int = 0, parts: int = 1) -> int:
+    """Compile the listed kernels of packages into their folders, except those there and fresh;
     returns how many there are. A line that fits no kernel any more is reported and left out.
+
+    Processes may share the work: each compiles one of the `parts`. All signatures of a kernel
+    belong to one part, since numba keeps them in one file.
     """
-    folder = _home(package) / "_prebuilt" / level()
+    kernels = listed(packages)
+    functions = sorted({(kernel.module, kernel.function) for kernel in kernels})
+    mine = set(functions[part::parts])
+    return sum(_built(kernel) for kernel in kernels if (kernel.module, kernel.function) in mine)
+
+
+def _built(kernel: Kernel) -> bool:
+    folder = _home(kernel.module.partition(".")[0]) / "_prebuilt" / level()
     folder.mkdir(parents=True, exist_ok=True)
-    return sum(_shipped(kernel, folder) or _ship(kernel, folder) for kernel in listed([package]))
+    return _shipped(kernel, folder) or _ship(kernel, folder)
 
 
 def _shipped(kernel: Kernel, folder: Path) -> bool:
@@ -270,5 +280,5 @@ def _ship(kernel: Kernel, folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        print(f"{name}: {build(name)} kernels compiled ahead for {level()}")
+    # the processes of hatch_build.py: which part, of how many, packages
+    print(f"{build(sys.argv[3:], int(sys.argv[1]), int(sys.argv[2]))} kernels for {level()}")
