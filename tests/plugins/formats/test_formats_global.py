@@ -118,6 +118,7 @@ def test_optimum_is_that_of_toulbar2(put, keyword):
         path = put(f"m{k}.wcsp", network(keyword, unary=rng.integers(0, 6, (4, 3))))
         ours = gm.solve(gm.read(path))
         other = tb2.CFN()
+        other.Option.cfn = False  # the library remembers that an earlier file was one
         try:
             other.Read(str(path))
             found = other.Solve()
