@@ -112,9 +112,14 @@ class Auto(MapSolver):
         state = Run(problem)
         if any(solved(state) for solved in AT_ONCE):
             return
+        from threadpoolctl import threadpool_limits
+
         for stage in STAGES:
             if stage.suits(state):
-                with problem.budget(stage.share(state)):
+                # small products on many BLAS threads are far slower than on one, and on a loaded
+                # machine they use up the time limit; a stage may load a BLAS of its own
+                one_thread = threadpool_limits(limits=1, user_api="blas")
+                with problem.budget(stage.share(state)), one_thread:
                     stage.run(state)
             if problem.stop():
                 return

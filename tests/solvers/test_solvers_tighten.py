@@ -97,3 +97,24 @@ def test_a_torus_is_recognised():
     assert len(sets) == 9 and {len(s) for s in sets} == {8, 10}
     for a, b in edges.tolist():
         assert any(a in s and b in s for s in sets)
+
+
+def test_stages_of_auto_use_one_blas_thread(monkeypatch):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from gmlearn.solvers import auto
+
+    threads = []
+
+    def watched(state):
+        threads.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+
+    stage = auto.STAGES[0]._replace(run=watched)
+    monkeypatch.setattr(auto, "STAGES", (stage,))
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(400, 3).add_unary(rng.normal(size=(400, 3)))
+    crf.add(gm.Pairwise(gm.grid_edges(20, 20), table=rng.normal(size=(760, 3, 3))))
+    with threadpool_limits(limits=2, user_api="blas"):
+        gm.solve(crf, time_limit=5)
+    assert threads
+    assert set(threads) == {1}
