@@ -452,10 +452,10 @@ def _solvable(block: Block, power: str | None) -> list[Block]:
 
 def with_free_variables(crf: CRF, groups: list[SlaveGroup]) -> list[SlaveGroup]:
     """Add a group for the variables that no slave holds."""
+    owner = np.repeat(np.arange(crf.n_vars), crf.n_states)
     held = np.zeros(crf.n_vars, bool)
     for group in groups:
-        labels = group.coords[group.coords < crf.n_coords]
-        held[np.searchsorted(crf.offsets, labels, side="right") - 1] = True
+        held[owner[group.coords[group.coords < crf.n_coords]]] = True
     free = np.flatnonzero(~held)
     return [*groups, FreeGroup(free, crf.offsets)] if len(free) else groups
 

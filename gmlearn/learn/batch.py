@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,12 +97,16 @@ class SampleBatch:
             slaves = self.likelihood.slaves
         self.weights = np.zeros(self.layout.size)
         self.dual = Dual(slaves, self.layout.split(np.zeros(self.layout.size)))
-        #: do the unary costs depend on the weights?
-        self.learns_unary = bool(slaves.unary_features(np.zeros(slaves.n_coords)))
         self.memory: Any = None
         self.scratch: Any = None
         self.completed = not self.latent
         self.set_truth(np.concatenate([s.labels for s in self.samples]))
+
+    @cached_property
+    def learns_unary(self) -> bool:
+        """Do the unary costs depend on the weights?"""
+        slaves = self.dual.slaves
+        return bool(slaves.unary_features(np.zeros(slaves.n_coords)))
 
     @property
     def latent(self) -> bool:

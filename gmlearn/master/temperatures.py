@@ -139,10 +139,12 @@ def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
     single = (slaves.coords < slaves.n_labels) & np.append(possible, np.ones(further, bool))[
         slaves.coords
     ]
-    variable = np.searchsorted(crf.offsets, slaves.coords[single], side="right") - 1
-    key = number[single] * np.int64(crf.n_vars) + variable
-    pairs, labels = np.unique(key, return_counts=True)
-    pairs = pairs[labels > 1]
+    owner = np.repeat(np.arange(crf.n_vars), crf.n_states)
+    key = number[single] * np.int64(crf.n_vars) + owner[slaves.coords[single]]
+    if len(key) and (key[1:] < key[:-1]).any():
+        key.sort()
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else key
+    pairs = key[first[np.diff(np.append(first, len(key))) > 1]]
     return pairs % crf.n_vars, pairs // crf.n_vars
 
 
@@ -151,7 +153,7 @@ def is_disjoint(slaves: Slaves) -> bool:
     if type(slaves).indicators is not Slaves.indicators:
         return slaves.n_slaves <= 1
     variable, _ = slave_variables(slaves)
-    return slaves.exact and len(np.unique(variable)) == len(variable)
+    return slaves.exact and bool((np.bincount(variable) <= 1).all())
 
 
 def rounded_up(rho: np.ndarray, levels: int) -> np.ndarray:
