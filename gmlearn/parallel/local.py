@@ -60,6 +60,9 @@ class Threads(Serial):
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         if self._pool is None:
             raise RuntimeError("the executor 'threads' is closed")
+        items = list(items)
+        if len(items) == 1:  # nothing to share: a handover would only cost time
+            return super().map(function, items)
         futures = [self._pool.submit(function, item) for item in items]
         wait(futures)  # also after an error: no shard may still be at work when the caller goes on
         return [future.result() for future in futures]

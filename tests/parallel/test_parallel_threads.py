@@ -42,6 +42,11 @@ def test_results_come_in_the_order_of_the_items():
     assert isinstance(executor, Threads) and found == [0, 1, 2, 3]
 
 
+def test_one_item_stays_with_the_thread_of_the_caller():
+    with make_executor(n_jobs=2) as executor:
+        assert executor.map(lambda _: threading.get_ident(), [0]) == [threading.get_ident()]
+
+
 def test_one_job_is_serial_and_minus_one_is_all_cores():
     assert type(make_executor(n_jobs=1)) is Serial
     assert make_executor(n_jobs=1).map(str, [1, 2]) == ["1", "2"]
