@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,38 +38,44 @@ class PrebuiltKernels(BuildHookInterface):
 
 
 def compile_kernels(root: Path, packages: list[str]) -> str | None:
-    """Compile in a process per core, numba set to a level of CPUs; the reason if one fails."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "plugins")]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    module = "gmlearn._utils.prebuilt"
-    level = subprocess.run(
-        [sys.executable, "-c", f"import {module} as m; print(m.level())"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Compile in a process per core, numba set to a level of CPUs; the reason if one fails.
+
+    Each process has a cache of its own: what numba loads from a cache cannot be saved elsewhere.
+    """
+    level = start(root, "import gmlearn._utils.prebuilt as m; print(m.level())", os.environ)
+    answer, message = level.communicate()
     if level.returncode:
-        return level.stderr.strip().rpartition("\n")[2]
-    environment |= {"NUMBA_CPU_NAME": level.stdout.strip(), "NUMBA_CPU_FEATURES": ""}
+        return last_line(message)
+    environment = os.environ | {"NUMBA_CPU_NAME": answer.strip(), "NUMBA_CPU_FEATURES": ""}
     parts = os.cpu_count() or 1
-    with tempfile.TemporaryDirectory() as cache:
-        environment["NUMBA_CACHE_DIR"] = cache
-        compilers = [
-            subprocess.Popen(
-                [sys.executable, "-m", module, str(part), str(parts), *packages],
-                env=environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for part in range(parts)
-        ]
+    with tempfile.TemporaryDirectory() as caches:
+        compilers = []
+        for part in range(parts):
+            code = f"import gmlearn._utils.prebuilt as m; m.build({packages}, {part}, {parts})"
+            cache = {"NUMBA_CACHE_DIR": os.path.join(caches, str(part))}
+            compilers.append(start(root, code, environment | cache))
         messages = [compiler.communicate()[1] for compiler in compilers]
     for compiler, message in zip(compilers, messages):
         if compiler.returncode:
-            return message.strip().rpartition("\n")[2] or "failed"
+            return last_line(message) or "failed"
     return None
+
+
+def start(root: Path, code: str, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """A Python that imports from this source tree.
+
+    Not by PYTHONPATH: pip lends it to isolated builds for their requirements, and drops from it
+    whatever the calling environment has installed, as an editable install has this tree.
+    """
+    paths = [str(root), str(root / "plugins")]
+    return subprocess.Popen(
+        [sys.executable, "-B", "-c", f"import sys; sys.path[:0] = {paths}; {code}"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def last_line(message: str) -> str:
+    return message.strip().rpartition("\n")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import pathlib
 import re
@@ -28,6 +29,7 @@ def total(x):
         result += value
     return result
 """
+BUILD = "from gmlearn._utils import prebuilt; print(prebuilt.build(['tiny']))"
 CALL = """
 import numpy as np
 from numba.core import event
@@ -136,7 +138,7 @@ def test_a_shipped_kernel_is_found_unless_its_source_has_changed(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    assert "1" in run("build", "-m", "gmlearn._utils.prebuilt", "0", "1", "tiny")
+    assert "1" in run("build", "-c", BUILD)
     assert run("empty", "-c", CALL) == ["6.0", "0"]
     (package / "_sums_numba.py").write_text(KERNEL.replace("0.0", "1.0"))
     assert run("empty too", "-c", CALL) == ["7.0", "1"]
@@ -179,3 +181,19 @@ def test_a_cache_that_names_classes_of_another_version_is_emptied(tmp_path):
             env=environment,
         )
         assert done.stdout.strip() == "4.0", done.stderr
+
+
+def test_the_build_hook_compiles_with_what_pip_lends_to_an_isolated_build(tmp_path, monkeypatch):
+    """Requirements come by PYTHONPATH there; a build that replaces it compiles nothing."""
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    (lent / "only_here.py").write_text("VALUE = 3\n")
+    monkeypatch.setenv("PYTHONPATH", str(lent))
+    child = hook.start(
+        ROOT, "import only_here, gmlearn_clustering; print(only_here.VALUE)", os.environ
+    )
+    answer, message = child.communicate()
+    assert answer.strip() == "3", message

@@ -277,8 +277,3 @@ def _ship(kernel: Kernel, folder: Path) -> bool:
         print(f"left out: {kernel.module}.{kernel.function}: {reason}", file=sys.stderr)
         return False
     return True
-
-
-if __name__ == "__main__":
-    # the processes of hatch_build.py: which part, of how many, packages
-    print(f"{build(sys.argv[3:], int(sys.argv[1]), int(sys.argv[2]))} kernels for {level()}")
