@@ -73,7 +73,8 @@ def describe_batch(batch: SampleBatch) -> dict[str, str]:
     own = [s.completion for s in batch.samples if s.completion is not None]
     return {
         **describe_model(batch.model),
-        "labels": digest([np.concatenate([s.labels for s in batch.samples]), _observed(batch)]),
+        "labels": digest([np.concatenate([s.labels for s in batch.samples]), _unknown(batch)]),
+        "first completions": digest([s.start for s in batch.samples if s.start is not None]),
         "sample weights": identify(batch.weight),
         # its parameters, and what it adds to the costs
         "loss": digest([_distinct(batch.losses), batch.augmented.unary, batch.augmented.constant]),
@@ -97,8 +98,10 @@ def describe_model(crf: CRF) -> dict[str, str]:
     )
 
 
-def _observed(batch: SampleBatch) -> np.ndarray:
-    return np.concatenate([s.observed for s in batch.samples])
+def _unknown(batch: SampleBatch) -> list[tuple[int, np.ndarray]]:
+    """The samples of which not all labels are given, and the labels that each variable may have."""
+    given = [sample.hidden is None and sample.allowed is None for sample in batch.samples]
+    return [(k, batch.samples[k].possible) for k, known in enumerate(given) if not known]
 
 
 def _distinct(things: Iterable[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 def arguments_of(block: Any) -> dict[str, Any]:
     """The cliques as the constructor's first argument, and the attributes named like the others."""
-    names = list(inspect.signature(type(block)).parameters)
+    names = _argument_names(type(block))
     own = {name: vars(block)[name] for name in names if name in vars(block)}
     if names and names[0] not in own:
         own[names[0]] = block.cliques
@@ -21,6 +22,11 @@ def arguments_of(block: Any) -> dict[str, Any]:
             f"the block; give the class state(), the arguments that make the block again"
         )
     return own
+
+
+@functools.cache
+def _argument_names(kind: type) -> list[str]:
+    return list(inspect.signature(kind).parameters)
 
 
 def check_lengths(block: Any) -> None:

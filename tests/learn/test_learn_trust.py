@@ -7,6 +7,7 @@ import pytest
 from learn_cases import chain_samples
 
 import gmlearn as gm
+from gmlearn._utils.identify import identify
 
 
 def problem(contrast=1.0, table=0.5, constant=0.0, truth=0):
@@ -18,6 +19,17 @@ def problem(contrast=1.0, table=0.5, constant=0.0, truth=0):
     crf.add(gm.Table([[0, 2]], [[0, table], [table, 0]]))
     crf.constant = constant
     return [gm.Sample(crf, [0, 0, 1, 1, truth])]
+
+
+def partly_known(allowed=None, start=None):
+    """The chain with one variable whose label is not given."""
+    (sample,) = problem()
+    return [gm.Sample(sample.crf, sample.labels, allowed=allowed, start=start)]
+
+
+ANY = np.ones((5, 2), bool)
+KNOWN = np.eye(2, dtype=bool)[[0, 0, 1, 1, 0]]
+TWO = KNOWN | (np.arange(5) < 2)[:, None]
 
 
 def error(w):
@@ -49,6 +61,12 @@ CHANGES = [
     ("blocks 'potts'", {}, dict(samples=problem(contrast=2.0))),
     ("unary costs", {}, dict(samples=problem(constant=1.0))),
     ("labels", {}, dict(samples=problem(truth=1))),
+    ("labels", dict(samples=partly_known(ANY)), dict(samples=partly_known(TWO))),
+    (
+        "first completions",
+        dict(samples=partly_known(TWO, [0, 0, 1, 1, 0])),
+        dict(samples=partly_known(TWO, [1, 0, 1, 1, 0])),
+    ),
     ("loss", dict(loss=gm.WeightedHamming([1, 2])), dict(loss=gm.WeightedHamming([1, 3]))),
     ("decomposition", {}, dict(decomposition="per-clique")),
     ("validation", {}, dict(validation=other_error)),
@@ -70,6 +88,29 @@ def test_a_checkpoint_of_another_problem_names_what_differs(what, first, then, t
     assert again.weights["s"] == model.weights["s"]
     with pytest.raises(ValueError, match=f"belongs to another training problem.*{what}"):
         gm.train(max_iter=3, **(first | then))
+
+
+SWAPS = {
+    "one number": ([[3, 5]], [1.0]),
+    "two signs of a row": ([[3, 1], [3, 9]], None),
+    "two signs of a column": ([[3, 1], [7, 1]], None),
+    "a rectangle": ([[2, 4], [2, 6], [8, 4], [8, 6]], [0.5, -0.5, -0.5, 0.5]),
+}
+
+
+@pytest.mark.parametrize("size", [11, 300])
+@pytest.mark.parametrize("change", SWAPS)
+def test_arrays_are_told_apart(size, change):
+    array = np.random.default_rng(size).normal(size=(size, size))
+    other = array.copy()
+    rows, columns = np.transpose(SWAPS[change][0])
+    moves = SWAPS[change][1]
+    # quarters, so that sums of rows and columns stay the same to the bit
+    array[rows, columns] = 0.25
+    other[rows, columns] = -0.25 if moves is None else 0.25 + np.array(moves)
+    assert identify(array) == identify(array.copy())
+    assert identify(array) != identify(other)
+    assert identify(array[::-1]) != identify(array)
 
 
 def test_a_function_that_cannot_be_identified_is_told(tmp_path):
