@@ -11,7 +11,8 @@ import numpy as np
 
 def arguments_of(block: Any) -> dict[str, Any]:
     """The cliques as the constructor's first argument, and the attributes named like the others."""
-    names = _argument_names(type(block))
+    kind: Any = type(block)  # mypy takes no class for a key
+    names = _argument_names(kind)
     own = {name: vars(block)[name] for name in names if name in vars(block)}
     if names and names[0] not in own:
         own[names[0]] = block.cliques
