@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils._hash_numba import hash_words
-
 #: bytes of an array that are hashed one by one
 SMALL = 2**10
 
@@ -78,6 +76,9 @@ def _array_digest(array: np.ndarray) -> str:
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     found = hashlib.blake2b(digest_size=16)
     if raw.size > SMALL:
+        # imported here, since listing plugins loads no compiler
+        from gmlearn._utils._hash_numba import hash_words
+
         whole = raw.size // 64 * 64
         lanes = np.zeros(8, np.uint64)
         hash_words(raw[:whole].view(np.uint64), lanes)
