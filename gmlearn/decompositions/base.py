@@ -140,6 +140,12 @@ class Slaves:
         """
         return self.coords.astype(np.uint32) if self.n_coords < 2**32 else self.coords
 
+    def by_group(self, per_slave: np.ndarray | None) -> list[Any]:
+        """Values (n_slaves,) group by group; None for each where there are none."""
+        if per_slave is None:
+            return [None] * len(self.groups)
+        return np.split(per_slave, np.cumsum([g.n for g in self.groups])[:-1])
+
     @property
     def exact(self) -> bool:
         return all(g.exact for g in self.groups)

@@ -24,7 +24,8 @@ from gmlearn._utils.validation import check_array, check_choice, check_number, c
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.plan import Plan, PlanOptions
 from gmlearn.layers.samples import COSTS, JoinedSamples, Settings
-from gmlearn.learn.batch import SampleBatch, Vertex, broken_block
+from gmlearn.learn.batch import SampleBatch, Vertex
+from gmlearn.learn.batch_checks import broken_block
 from gmlearn.learn.bcfw import BOX
 from gmlearn.learn.completion import take_completion
 from gmlearn.learn.lbfgs import LbfgsState, iterate
@@ -431,7 +432,7 @@ def sparsemap(
 
     problem = SparseMAP(batch, w, temperature)
     found = problem.run(PASSES * max_iter, tol)
-    truth = truth_energies(batch, w) + 0.5 * temperature * np.diff(batch.model.parts)
+    truth = batch.truth_energies(w) + 0.5 * temperature * np.diff(batch.model.parts)
     slope, lam = batch.slope(found.features), problem.mixture.state.centre
     mean = found.z[: batch.model.n_coords]
     value, bound = truth - found.dual, truth - found.primal
@@ -449,21 +450,13 @@ def _batch_loss(
     """Values and gradients of S at a vertex; `best` (n,) are the lowest augmented energies known,
     `slack` (n,) what other multipliers may gain.
     """
-    truth, minima = truth_energies(batch, w), batch.minima_by_sample(vertex)
+    truth, minima = batch.truth_energies(w), batch.minima_by_sample(vertex)
     value = truth - minima
     if np.isnan(value).any():
         raise ValueError(broken_block(batch, w))
     bound = value - slack if best is None else np.minimum(truth - best, value)
     mean = vertex.mean[: batch.model.n_coords]
     return BatchLoss(value, minima, bound, mean, batch.slope(vertex.features), lam)
-
-
-def truth_energies(batch: SampleBatch, w: np.ndarray) -> np.ndarray:
-    """E(x^k; w) of each sample, (n,)."""
-    own = np.array([s.crf.constant for s in batch.samples])
-    # without a loss the slaves' unary costs are the model's
-    known = batch.dual.unary if batch.dual.slaves.crf is batch.model else None
-    return batch.model.energies(batch.truth, batch.layout.split(w), known) + own
 
 
 # ---------------------------------------------------------------------- what is handed out

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.learn.batch import Recipe, SampleBatch, batch_sizes, check_feasible
+from gmlearn.learn.batch import Recipe, SampleBatch, batch_sizes
+from gmlearn.learn.batch_checks import check_feasible
 from gmlearn.learn.sample import Sample, check_plain_samples, check_sample
 from gmlearn.losses.base import Loss, make_loss
 from gmlearn.model.crf import CRF

@@ -13,11 +13,13 @@ import numpy as np
 
 from gmlearn._utils.archive import load_arrays, save_arrays
 from gmlearn.decompositions import decompose, resolve_each
+from gmlearn.learn.batch_checks import broken_block, check_batch
 from gmlearn.learn.likelihoods import LIKELIHOODS, Likelihood
 from gmlearn.learn.sample import LazySamples, Sample, check_sample
 from gmlearn.losses.base import Loss
 from gmlearn.master import Dual
 from gmlearn.master.dual import Round
+from gmlearn.master.temperatures import split_by_weight
 from gmlearn.model.crf import CRF
 from gmlearn.model.join import join
 from gmlearn.model.weights import WeightLayout
@@ -30,16 +32,16 @@ MAX_SHARDS = 1024
 class Vertex:
     """The slaves' minimisers of one batch at given (w, lambda), as the optimisers see them.
 
-    value : sum of the minima.   ind, mean : indicators (D,) and their average (n_coords,).
-    features : float (P,), clique features plus shared unary features:
-        value = fixed + w . features + <lambda, ind>.   minima : the minima of each group's slaves.
+    value : weighted sum of the minima.   ind, mean : indicators (D,) and their average (n_coords,).
+    features : float (P,), clique features plus shared unary features, weighted alike:
+        value = fixed + w . features + <lambda, ind>.   minima : float (n_slaves,).
     """
 
     value: float
     ind: np.ndarray
     mean: np.ndarray
     features: np.ndarray
-    minima: list[np.ndarray]
+    minima: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,17 @@ class Recipe:
 class SampleBatch:
     """Some samples as one joined model: its loss-augmented slaves, and the completed truths.
 
-    Sums over the samples of a batch are all that training needs of them, so they have one weight
-    c_k and share every call.
+    Weighted sums over the samples of a batch are all that training needs of them, so they share
+    every call.
 
     Attributes
     ----------
-    first : number of the first sample.   samples, losses : one for each.   weight : c_k of each.
+    first : number of the first sample.   samples, losses : one for each.   weight : the largest
+        c_k.
+    shares : float (n,), c_k over that; None if all are the same. `slave_shares`, (n_slaves,), and
+        `coord_shares`, (n_coords,), are those of the slaves' and the coordinates' samples. What
+        slaves, truths and minima sum to is weighted by them; who multiplies it by `weight` has the
+        sum with all c_k.
     model, augmented : the joined models without and with the loss.   dual : the slaves.
     memory : what the optimiser remembers of the batch, a dataclass of arrays. It stays with the
         batch's worker and goes into checkpoints; None until it is made.
@@ -78,7 +85,9 @@ class SampleBatch:
         self.samples = [check_sample(first + k, s) for k, s in enumerate(samples)]
         self.losses = [own_loss(first + k, s, recipe.loss) for k, s in enumerate(self.samples)]
         self.recipe, self.layout, self.temperature = recipe, recipe.layout, recipe.temperature
-        self.weight = self.samples[0].weight
+        weights = np.array([s.weight for s in self.samples])
+        self.weight = float(weights.max())
+        self.shares = None if (weights == self.weight).all() else weights / self.weight
         #: the loss-augmented models one by one, until `check_batch` has seen them
         self.separate = [
             loss.augment(s.crf, s.labels, s.observed) for s, loss in zip(self.samples, self.losses)
@@ -93,8 +102,14 @@ class SampleBatch:
         #: at a temperature: the soft slaves
         self.likelihood: Likelihood | None = None
         if self.temperature > 0:
-            self.likelihood = LIKELIHOODS[recipe.likelihood](self.augmented, slaves)
+            self.likelihood = LIKELIHOODS[recipe.likelihood](self.augmented, slaves, self.shares)
             slaves = self.likelihood.slaves
+        else:
+            slaves = split_by_weight(slaves, self.shares, soft=False)
+        self.slave_shares = self.coord_shares = None
+        if self.shares is not None:
+            self.slave_shares = self.shares[slaves.slave_home]
+            self.coord_shares = self.shares[slaves.home]
         self.weights = np.zeros(self.layout.size)
         self.dual = Dual(slaves, self.layout.split(np.zeros(self.layout.size)))
         self.memory: Any = None
@@ -117,22 +132,58 @@ class SampleBatch:
         """The completed labels (V,) of each sample."""
         return np.split(self.truth, self.model.parts[1:-1])
 
+    def weighted_models(self) -> list[tuple[CRF, float]]:
+        """(loss-augmented model, c_k) of the samples: joined where all have the same."""
+        if self.shares is None:
+            return [(self.augmented, self.weight)]
+        return [
+            (loss.augment(s.crf, s.labels, s.observed), s.weight)
+            for s, loss in zip(self.samples, self.losses)
+        ]
+
+    def weighed(self, per_coord: np.ndarray) -> np.ndarray:
+        """Values of coordinates (n_coords,), each times its sample's share."""
+        return per_coord if self.coord_shares is None else per_coord * self.coord_shares
+
+    def total(self, minima: np.ndarray) -> float:
+        """The weighted minimum of the slaves' energies with `minima` (n_slaves,)."""
+        own = minima.sum() if self.shares is None else self.slave_shares @ minima
+        return float(own) + self.constant(self.layout.split(self.weights))
+
+    def constant(self, w: Mapping[str, np.ndarray]) -> float:
+        """What no slave holds, weighted."""
+        if self.shares is None:
+            return self.dual.slaves.constant(w)
+        return float(self.shares @ self.constants)
+
     def set_truth(self, labels: np.ndarray) -> None:
         """Use `labels`, of all samples one after the other, as the completed truth."""
         self.truth = np.array(labels, np.int64)
-        self.truth_features = self.layout.join(self.model.features(self.truth))
+        each = None if self.shares is None else np.repeat(self.shares, np.diff(self.model.parts))
+        self.truth_features = self.layout.join(self.model.features(self.truth, each))
         self.set_fixed()
 
     def set_fixed(self) -> None:
         """The energy of the completed truth at weights of zero."""
         model = self.model
         zero = {name: np.zeros(shape) for name, shape in model.layout.shapes.items()}
-        each = model.energies(self.truth, zero, unary=model.unary)
-        self.truth_fixed = float(each.sum()) + model.constant
+        each = model.energies(self.truth, zero, unary=model.unary) + self.own_constants
+        self.truth_fixed = float(each.sum() if self.shares is None else self.shares @ each)
+
+    @property
+    def own_constants(self) -> np.ndarray:
+        """float (n,): the constants of the samples' models without the loss."""
+        return np.array([s.crf.constant for s in self.samples])
 
     def truth_energy(self, w: np.ndarray) -> float:
         """E(x^k; w), summed over the samples."""
         return self.truth_fixed + float(w @ self.truth_features)
+
+    def truth_energies(self, w: np.ndarray) -> np.ndarray:
+        """E(x^k; w) of each sample, (n,)."""
+        # without a loss the slaves' unary costs are the model's
+        known = self.dual.unary if self.dual.slaves.crf is self.model else None
+        return self.model.energies(self.truth, self.layout.split(w), known) + self.own_constants
 
     def hinge(self, w: np.ndarray, minimum: float) -> float:
         """c_k (E(x^k) - minimum), summed; refuses NaN with the name of the block that has it."""
@@ -162,32 +213,33 @@ class SampleBatch:
         if self.temperature > 0:
             return self.soft_vertex(lam)
         current = self.dual.round(lam)
-        minima = [r.value for r in current.results]
-        return Vertex(current.bound, current.ind, current.mean, self.features_of(current), minima)
+        features, minima = self.features_of(current), current.minima
+        return Vertex(self.total(minima), current.ind, current.mean, features, minima)
 
     def minima_by_sample(self, vertex: Vertex) -> np.ndarray:
         """float (n,): the sum of the minima of each sample's slaves."""
-        minima = np.concatenate([np.zeros(0), *vertex.minima])
-        return np.bincount(self.dual.slaves.slave_home, minima, len(self.samples)) + self.constants
+        home = self.dual.slaves.slave_home
+        return np.bincount(home, vertex.minima, len(self.samples)) + self.constants
 
     def features_of(self, current: Round) -> np.ndarray:
         """Features (P,) of the slaves' minimisers: those of their cliques, and their share of the
         unary ones.
         """
         slaves, features = self.dual.slaves, np.zeros(self.layout.size)
-        for group, result in zip(slaves.groups, current.results):
-            self.layout.join(group.features(result), features)
-        return self.layout.join(slaves.unary_features(current.mean), features)
+        factors = slaves.by_group(self.slave_shares)
+        for group, result, factor in zip(slaves.groups, current.results, factors):
+            self.layout.join(group.weighted_features(result, factor), features)
+        return self.layout.join(slaves.unary_features(self.weighed(current.mean)), features)
 
     def soft_vertex(self, lam: np.ndarray | None = None) -> Vertex:
         """Soft minima, marginals and expected features at the weights last set."""
         dual = self.dual
         assert self.likelihood is not None
         theta = dual.share + (dual.lam if lam is None else lam)
-        value, marginals, features, minima = self.likelihood.evaluate(self, dual, theta)
+        minima, marginals, features = self.likelihood.evaluate(self, dual, theta)
         mean = dual.mean(marginals)
-        self.layout.join(dual.slaves.unary_features(mean), features)
-        return Vertex(value, marginals, mean, features, [minima])
+        self.layout.join(dual.slaves.unary_features(self.weighed(mean)), features)
+        return Vertex(self.total(minima), marginals, mean, features, minima)
 
 
 def own_loss(k: int, sample: Sample, loss: Loss) -> Loss:
@@ -210,23 +262,23 @@ def batch_sizes(
 ) -> list[int]:
     """How many consecutive samples go to each batch; a function of the samples alone.
 
-    Small samples of one weight, whose models may be joined, share a batch of at most `most`, whose
-    variables have at most `most_labels` labels in all.
+    Small samples whose models may be joined share a batch of at most `most`, whose variables have
+    at most `most_labels` labels in all.
     """
     if isinstance(samples, LazySamples):
         return [1] * len(samples)
     sizes: list[int] = []
-    room, weight = 0.0, -1.0
+    room = 0.0
     crfs = [check_sample(k, sample).crf for k, sample in enumerate(samples)]
-    for sample, crf, own in zip(samples, crfs, resolve_each(crfs, decomposition)):
-        fits = sizes and sample.weight == weight and crf.n_coords <= room and sizes[-1] < most
+    for crf, own in zip(crfs, resolve_each(crfs, decomposition)):
+        fits = sizes and crf.n_coords <= room and sizes[-1] < most
         joint = own.joint
         if fits and joint:
             sizes[-1] += 1
         else:
             sizes.append(1)
             room = most_labels if joint else 0.0
-        room, weight = room - crf.n_coords, sample.weight
+        room -= crf.n_coords
     return sizes
 
 
@@ -347,115 +399,3 @@ def restore(batch: SampleBatch, kept: Snapshot) -> None:
 def forget(batch: SampleBatch) -> None:
     """Drop all that an optimiser remembers of the batch."""
     batch.memory = batch.scratch = None
-
-
-# ---------------------------------------------------------------------- what is refused
-
-
-def check_batch(batch: SampleBatch) -> None:
-    """No NaN in costs and features, no loss at the truth, no truth that is forbidden."""
-    check_features(batch)
-    for k, (sample, loss) in enumerate(zip(batch.samples, batch.losses), batch.first):
-        value = loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
-        if value != 0.0:
-            raise ValueError(
-                f"samples[{k}]: the loss {loss.name!r} is {value:g} at the truth, expected 0"
-            )
-        emitted = loss_emitted(sample, batch.separate[k - batch.first])
-        if abs(emitted) > 1e-9:
-            raise ValueError(
-                f"samples[{k}]: what the loss {loss.name!r} adds to the energy (unary, blocks, "
-                f"constant) is {-emitted:g} at the truth, expected 0"
-            )
-        if np.isnan(sample.crf.unary).any():
-            raise ValueError(
-                f"samples[{k}].crf.unary: contains NaN; a cost is finite, or +inf to forbid"
-            )
-    if not np.isfinite(batch.truth_fixed):
-        check_feasible(batch)
-    batch.separate = []
-
-
-def check_features(batch: SampleBatch) -> None:
-    """No NaN in the features and costs of any block: at the truth, and where all variables have the
-    same label. A joined block stands for those of all samples; the culprit is looked for on demand.
-    """
-    models = [batch.model, *(s.crf for s in batch.samples)]
-    firsts = [0, *batch.model.parts[:-1].tolist()]
-    for number, (crf, begin) in enumerate(zip(models, firsts)):
-        labels = batch.truth[begin : begin + crf.n_vars]
-        found = _not_a_number(crf, labels)
-        if found and (number or len(batch.samples) == 1):
-            raise ValueError(f"samples[{batch.first + max(number - 1, 0)}].crf.{found}")
-        if not found and number == 0:
-            return
-
-
-def _not_a_number(crf: CRF, labels: np.ndarray) -> str:
-    """Which block has NaN costs or features that are not finite, in words."""
-    for i, block in enumerate(crf.blocks):
-        if block.all_finite():
-            continue
-        zero = {name: np.zeros(shape) for name, shape in block.segments().items()}
-        tried = [block.gather(labels)]
-        tried += [
-            block.shape_members(np.minimum(label, block.member_states - 1))
-            for label in range(min(block.max_states, 16))
-        ]
-        for x in tried:
-            for name, value in block.features(x).items():
-                if not np.isfinite(value).all():
-                    return (
-                        f"blocks[{i}] ({block!r}): the features of segment {name!r} are not finite"
-                    )
-            if np.isnan(block.energy(x, zero)).any():
-                return f"blocks[{i}] ({block!r}): its costs contain NaN; a cost is finite, or +inf"
-    return ""
-
-
-def check_feasible(batch: SampleBatch) -> None:
-    """The true labels break no hard constraint (hidden parts are completed later)."""
-    for k, sample in enumerate(batch.samples, batch.first):
-        crf = sample.crf
-        zero = {name: np.zeros(shape) for name, shape in crf.layout.shapes.items()}
-        if sample.latent or np.isfinite(crf.energy(sample.labels, zero)):
-            continue
-        broken = [
-            f"blocks[{i}] ({b!r})"
-            for i, b in enumerate(crf.blocks)
-            if not np.isfinite(b.energy(b.gather(sample.labels), zero)).all()
-        ]
-        raise ValueError(
-            f"samples[{k}]: the true labels break a hard constraint of "
-            f"{broken[0] if broken else 'the unary costs'} (their energy is inf)"
-        )
-
-
-def loss_emitted(sample: Sample, augmented: CRF) -> float:
-    """Delta at the truth as the loss-augmented model has it: from the unary costs, the blocks and
-    the constant that it was given.
-    """
-    at = sample.crf.offsets[:-1] + sample.labels
-    with np.errstate(invalid="ignore"):  # a forbidden label costs inf in both
-        unary = np.nan_to_num(sample.crf.unary[at] - augmented.unary[at]).sum()
-    extra = [
-        b.energy(b.gather(sample.labels), {}).sum()
-        for b in augmented.blocks[len(sample.crf.blocks) :]
-    ]
-    return float(unary + sample.crf.constant - augmented.constant - np.sum(extra))
-
-
-def broken_block(batch: SampleBatch, w: np.ndarray) -> str:
-    """Which sample and which of its blocks are NaN at some constant labelling, in words."""
-    named = batch.layout.split(w)
-    for k, sample in enumerate(batch.samples, batch.first):
-        said = f"samples[{k}]: the loss-augmented energy became NaN; "
-        for i, block in enumerate(sample.crf.blocks):
-            for label in range(int(block.max_states)):
-                x = np.minimum(label, block.member_states - 1)
-                if np.isnan(block.energy(block.shape_members(x), named)).any():
-                    return (
-                        f"{said}blocks[{i}] ({block!r}) is NaN where all its variables have label "
-                        f"{label}"
-                    )
-    return f"{said}the weights are {'finite' if np.isfinite(w).all() else 'not finite'}"

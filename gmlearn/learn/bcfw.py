@@ -347,7 +347,7 @@ def begun_mixture(batch: SampleBatch, size: int) -> Mixture:
     costs evenly would not do: as soon as slaves go different parts of the way, the sum would be
     that of no mixture, and the optimum a wrong one.
     """
-    mixture = Mixture(batch.dual, batch.layout, size)
+    mixture = Mixture(batch.dual, batch.layout, size, batch.slave_shares)
     slaves, zero = batch.dual.slaves, np.zeros(batch.layout.size)
     # at zero weights, and no cost where an indicator is 1, the minimum is the fixed cost
     batch.set_weights(zero)
@@ -398,7 +398,7 @@ def dual_terms(batch: SampleBatch, size: int, w: np.ndarray) -> DualTerms:
     mixture = mixture_of(batch, size)
     cost, box = mixture.fixed_cost(BOX, w)
     return DualTerms(
-        batch.weight * (batch.truth_fixed - cost),
+        batch.weight * (batch.truth_fixed - cost - batch.constant(batch.layout.split(0.0 * w))),
         mixture_slope(batch, size),
         box,
         float(np.abs(mixture.state.centre).max(initial=0.0)),
@@ -420,7 +420,8 @@ def visit(
     batch.set_weights(at)
     theta = batch.dual.share + mixture.state.average
     found = mixture.minimise(theta, at)
-    hinge = batch.hinge(at, float(found.value.sum()) + batch.dual.constant)
+    held = batch.constant(batch.layout.split(at))
+    hinge = batch.hinge(at, mixture.total(found.value) + held)
     batch.set_weights(weights.w)
     return batch.weight, mixture.move_to(found, weights.w, inverse), hinge
 

@@ -89,7 +89,7 @@ def take_completion(
         fall = sample.crf.energy(labels[k], own) - sample.crf.energy(found, own)
         if not batch.completed or fall >= 0:
             labels[k] = found
-            drop += batch.weight * fall if batch.completed else 0.0
+            drop += sample.weight * fall if batch.completed else 0.0
     batch.set_truth(np.concatenate(labels))
     first, batch.completed = not batch.completed, True
     return drop, first or bool((batch.truth != old).any())

@@ -75,7 +75,7 @@ def describe_batch(batch: SampleBatch) -> dict[str, str]:
         **describe_model(batch.model),
         "labels": digest([np.concatenate([s.labels for s in batch.samples]), _unknown(batch)]),
         "first completions": digest([s.start for s in batch.samples if s.start is not None]),
-        "sample weights": identify(batch.weight),
+        "sample weights": digest(np.array([s.weight for s in batch.samples])),
         # its parameters, and what it adds to the costs
         "loss": digest([_distinct(batch.losses), batch.augmented.unary, batch.augmented.constant]),
         "slaves": identify(len(batch.dual.coords)),

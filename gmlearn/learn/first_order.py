@@ -112,13 +112,13 @@ def move_multipliers(batch: SampleBatch, w: np.ndarray, step: LambdaStep) -> np.
     slaves, current = batch.dual.slaves, batch.dual.round(memory.lam)
     spread = squared_slope(batch, current.mean)
     step.move(memory, spread, lambda to, size: slaves.move(to, current.results, current.mean, size))
-    hinge = batch.hinge(w, current.bound)
+    hinge = batch.hinge(w, batch.total(current.minima))
     return np.append(batch.slope(batch.features_of(current)), [hinge, spread])
 
 
 def squared_slope(batch: SampleBatch, mean: np.ndarray) -> float:
     """c_k |ind - mean|^2 with average indicators `mean` (n_coords,); indicators are 0 or 1."""
-    return batch.weight * float(batch.dual.slaves.count @ (mean * (1.0 - mean)))
+    return batch.weight * float(batch.dual.slaves.count @ batch.weighed(mean * (1.0 - mean)))
 
 
 @dataclass(kw_only=True)
@@ -317,12 +317,13 @@ def move_by_groups(
         return move_and_remember(batch, w, step)
     batch.set_weights(w)
     dual, groups = batch.dual, batch.dual.slaves.groups
+    factors = dual.slaves.by_group(batch.slave_shares)
     spread, mean = 0.0, dual.mean(memory.ind)
     for g in np.random.default_rng([*seed, 1, batch.first]).permutation(len(groups)):
         where = dual.slaves.slices[g]
         result = groups[g].solve((dual.share + memory.lam)[where], dual.prepared[g])
         memory.ind[where] = result.ind
-        memory.cliques[g] = batch.layout.join(groups[g].features(result))
+        memory.cliques[g] = batch.layout.join(groups[g].weighted_features(result, factors[g]))
         mean, square = move_by_remembered(batch, step, 1.0 / len(groups))
         spread += square / len(groups)
     return np.append(remembered_slope(batch, mean), [np.nan, spread])
@@ -336,11 +337,12 @@ def move_and_remember(batch: SampleBatch, w: np.ndarray, step: LambdaStep) -> np
     dual, memory, layout = batch.dual, multipliers_of(batch), batch.layout
     current = dual.round(memory.lam)
     memory.ind = current.ind
-    memory.cliques = np.array(
-        [layout.join(g.features(r)) for g, r in zip(dual.slaves.groups, current.results)]
-    )
+    factors = dual.slaves.by_group(batch.slave_shares)
+    groups = zip(dual.slaves.groups, current.results, factors)
+    memory.cliques = np.array([layout.join(g.weighted_features(r, f)) for g, r, f in groups])
     mean, spread = move_by_remembered(batch, step, 1.0)
-    return np.append(remembered_slope(batch, mean), [batch.hinge(w, current.bound), spread])
+    hinge = batch.hinge(w, batch.total(current.minima))
+    return np.append(remembered_slope(batch, mean), [hinge, spread])
 
 
 def move_by_remembered(
@@ -358,7 +360,7 @@ def move_by_remembered(
 
 def remembered_slope(batch: SampleBatch, mean: np.ndarray) -> np.ndarray:
     """The slope in w (P,) that is remembered, with average indicators `mean` (n_coords,)."""
-    unary = batch.dual.slaves.unary_features(mean)
+    unary = batch.dual.slaves.unary_features(batch.weighed(mean))
     return batch.slope(batch.layout.join(unary, batch.memory.cliques.sum(axis=0)))
 
 

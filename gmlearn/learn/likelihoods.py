@@ -20,7 +20,7 @@ import numpy as np
 
 from gmlearn.decompositions.base import Slaves, clique_groups
 from gmlearn.master import Dual
-from gmlearn.master.temperatures import TemperedSlaves, is_disjoint
+from gmlearn.master.temperatures import TemperedSlaves, is_disjoint, split_by_weight
 from gmlearn.model.conditionals import changed_cliques
 from gmlearn.model.crf import CRF
 from gmlearn.slaves import FreeGroup
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Likelihood(ABC):
     """The log-partition part of one batch.
 
-    slaves : of the loss-augmented model, whose multipliers the optimiser moves.
+    slaves : of the loss-augmented model, whose multipliers the optimiser moves; of samples with
+        different `shares`, in groups that can weigh them.
     coupled : are there multipliers?   kind : what the objective is, in a few words.
     """
 
@@ -41,15 +42,16 @@ class Likelihood(ABC):
     coupled = False
     kind: str = ""
 
-    def __init__(self, crf: CRF, slaves: Slaves):
+    def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
         self.slaves = slaves
 
     @abstractmethod
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """(minus T times the log-partition, marginals (D,), expected features (P,) of everything
-        but the unary costs, soft minima (n_slaves,)) at the dual costs `theta` (D,).
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(soft minima (n_slaves,), whose sum is minus T times the log-partition, marginals (D,),
+        expected features (P,) of everything but the unary costs, each slave's with its share) at
+        the dual costs `theta` (D,).
         """
 
 
@@ -59,19 +61,19 @@ class TreeReweighted(Likelihood):
     name = "trw"
     coupled = True
 
-    def __init__(self, crf: CRF, slaves: Slaves):
-        self.tempered = TemperedSlaves(slaves)
+    def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
+        self.tempered = TemperedSlaves(split_by_weight(slaves, shares, soft=True))
         self.slaves = self.tempered.slaves
         self.kind = "exact" if self.tempered.exact else "upper bound"
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        found = self.tempered.round(dual, theta, batch.temperature)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found = self.tempered.round(dual, theta, batch.temperature, batch.slave_shares)
         features = np.zeros(batch.layout.size)
         for own in found.features:
             batch.layout.join(own, features)
-        return found.value, found.ind, features, found.values
+        return found.values, found.ind, features
 
 
 class Piecewise(Likelihood):
@@ -80,25 +82,27 @@ class Piecewise(Likelihood):
     name = "piecewise"
     kind = "piecewise"
 
-    def __init__(self, crf: CRF, slaves: Slaves):
+    def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
         cliques = clique_groups(crf, crf.clique_blocks, "log_partition")
-        self.slaves = Slaves(crf, [FreeGroup(np.arange(crf.n_vars), crf.offsets), *cliques])
+        every = Slaves(crf, [FreeGroup(np.arange(crf.n_vars), crf.offsets), *cliques])
+        self.slaves = split_by_weight(every, shares, soft=True)
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         slaves, features = self.slaves, np.zeros(batch.layout.size)
         unary = dual.unary_share * np.maximum(slaves.count, 1.0)
         single, minima = np.zeros(slaves.n_coords), []
-        for number, (group, prepared) in enumerate(zip(slaves.groups, dual.prepared)):
+        factors = slaves.by_group(batch.slave_shares)
+        groups = zip(slaves.groups, dual.prepared, factors)
+        for number, (group, prepared, factor) in enumerate(groups):
             costs = unary[group.coords] if number == 0 else np.zeros(len(group.coords))
-            found = group.log_partition(costs, prepared, batch.temperature)  # type: ignore[attr-defined]
+            found = group.soft_features(costs, prepared, batch.temperature, factor)
             minima.append(found.value)
             batch.layout.join(found.features, features)
             if number == 0:
                 single[group.coords] = found.marginals
-        each = np.concatenate(minima)
-        return dual.constant + float(each.sum()), slaves.spread(single), features, each
+        return np.concatenate(minima), slaves.spread(single), features
 
 
 class PseudoLikelihood(Likelihood):
@@ -107,12 +111,12 @@ class PseudoLikelihood(Likelihood):
     name = "pseudo"
     kind = "pseudo-likelihood"
 
-    def __init__(self, crf: CRF, slaves: Slaves):
+    def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
         self.slaves = Slaves(crf, [FreeGroup(np.arange(crf.n_vars), crf.offsets)])
 
     def evaluate(
         self, batch: SampleBatch, dual: Dual, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         crf, truth, w = self.slaves.crf, batch.truth, batch.layout.split(batch.weights)
         costs = dual.unary_share.copy()
         changed = [changed_cliques(b, truth, crf.offsets) for b in crf.clique_blocks]
@@ -123,16 +127,16 @@ class PseudoLikelihood(Likelihood):
         at = crf.offsets[:-1] + truth
         excess = found.marginals.copy()
         excess[at] -= 1.0
+        excess = batch.weighed(excess)
         features = batch.truth_features.copy()
         for part, labels, coords in changed:
             batch.layout.join(part.features(labels, excess[coords]), features)
         batch.layout.join(crf.unary_features(excess), features)
         # what `SampleBatch.soft_vertex` adds for the unary costs at these marginals
-        batch.layout.join(crf.unary_features(-found.marginals), features)
-        value = (
-            batch.truth_energy(batch.weights) + float(found.value.sum()) - float(costs[at].sum())
-        )
-        return value, found.marginals, features, found.value
+        batch.layout.join(crf.unary_features(-batch.weighed(found.marginals)), features)
+        value = found.value - costs[at]
+        value[crf.parts[:-1]] += batch.truth_energies(batch.weights) - batch.constants
+        return value, found.marginals, features
 
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {

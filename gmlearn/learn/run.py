@@ -386,13 +386,12 @@ def about_batch(batch: SampleBatch) -> About:
 def exact_bounds(batch: SampleBatch, w: np.ndarray) -> np.ndarray:
     """Lower and upper bound of c_k (E(x^k) + T log Z), summed: how far soft slaves may be off."""
     named = batch.layout.split(w)
-    found = marginals(
-        batch.augmented,
-        {n: named[n] for n in batch.augmented.layout.shapes},
-        temperature=batch.temperature,
-    )
-    bounds = np.array([found.lower, found.upper])
-    return batch.weight * (batch.truth_energy(w) + batch.temperature * bounds)
+    total = np.zeros(2)
+    for crf, weight in batch.weighted_models():
+        own = {n: named[n] for n in crf.layout.shapes}
+        found = marginals(crf, own, temperature=batch.temperature)
+        total += weight * np.array([found.lower, found.upper])
+    return batch.weight * batch.truth_energy(w) + batch.temperature * total
 
 
 def completed_labels(batch: SampleBatch) -> list[np.ndarray]:

@@ -155,5 +155,6 @@ def soft_value(
         whole = np.zeros(len(batch.dual.coords))
         whole[shared] = lam
         vertex = batch.soft_vertex(batch.dual.centred(whole))
-        slope = -batch.weight * batch.dual.centred(vertex.ind)[shared]
+        each = batch.weight * batch.weighed(np.ones(batch.dual.slaves.n_coords))
+        slope = -(batch.dual.slaves.spread(each) * batch.dual.centred(vertex.ind))[shared]
     return batch.slope(vertex.features), batch.hinge(batch.weights, vertex.value), slope

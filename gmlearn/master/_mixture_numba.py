@@ -231,18 +231,19 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, inverse, cur
     at most the share that there is. It is exact in lambda; kappa estimates the curvature in w.
 
     unary : float (n_coords,), the share of the unary costs of each copy.   inverse : 1 / c.
-    curvature : kappa.
+    curvature : kappa, of a slave with a share of 1.
     Returns the change of the clique features (P,), the change of the proximal dual at fixed
-    weights, and the squared length of the joint move.
+    weights, and the squared length of the joint move, each slave's with its share; and that length
+    with squared shares.
     """
-    starts, words, coords, weight = structure
+    starts, words, coords, weight, part = structure
     bits, used = working_set.bits, working_set.used
     y, mean, dropped, fixed, share = point
     widest = 0
     for m in range(len(fixed)):
         widest = max(widest, starts[m + 1] - starts[m])
     theta, step = np.empty(widest), np.zeros(widest)
-    moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
+    moved_features, change, square, squares = np.zeros(len(w)), 0.0, 0.0, 0.0
     for m in range(len(fixed)):
         a, size, rest = starts[m], starts[m + 1] - starts[m], 1.0
         for j in range(share.shape[1]):
@@ -278,22 +279,23 @@ def pairwise_steps(structure, working_set, point, unary, centre, w, inverse, cur
                     spread += 1.0 - weight[coords[base + lowest_bit(word)]]
                     length += 1.0
                     word &= word - np.uint64(1)
-        most = share[m, worst] if worst >= 0 else rest
-        delta = min(most, gap / max(spread * inverse + length * curvature, 1e-300))
-        change += delta * (0.5 * delta * spread * inverse - gap)
-        square += delta * delta * length
+        most, own = share[m, worst] if worst >= 0 else rest, part[m]
+        delta = min(most, gap / max(spread * inverse + length * curvature * own, 1e-300))
+        change += own * delta * (0.5 * delta * spread * inverse - gap)
+        square += own * delta * delta * length
+        squares += own * own * delta * delta * length
         move_indicators(structure, bits, y, mean, step, m, worst, best, delta)
-        add_features(moved_features, delta, working_set, m, best)
+        add_features(moved_features, own * delta, working_set, m, best)
         fixed[m] += delta * (working_set.fixed[m, best] - paid)
         share[m, best] += delta
         if worst >= 0:
-            add_features(moved_features, -delta, working_set, m, worst)
+            add_features(moved_features, -own * delta, working_set, m, worst)
             share[m, worst] = max(share[m, worst] - delta, 0.0)
         else:
             for p in range(len(w)):
-                moved_features[p] -= delta / rest * dropped[m, p]
+                moved_features[p] -= own * delta / rest * dropped[m, p]
                 dropped[m, p] *= 1.0 - delta / rest
-    return moved_features, change, square
+    return moved_features, change, square, squares
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -328,9 +330,9 @@ def frank_wolfe_steps(
     Arguments and results as in `pairwise_steps`; ind (D,), features (M rows), fixed (M,) : of the
     minimisers.   place (M,) : where each stands in its working set, or -1.
     """
-    starts, _, coords, weight = structure
+    starts, _, coords, weight, part = structure
     y, mean, dropped, own, share = point
-    moved_features, change, square = np.zeros(len(w)), 0.0, 0.0
+    moved_features, change, square, squares = np.zeros(len(w)), 0.0, 0.0, 0.0
     for m in range(len(own)):
         begin, end = features.indptr[m], features.indptr[m + 1]
         gap, spread, length = own[m] - fixed[m], 0.0, 0.0
@@ -347,9 +349,11 @@ def frank_wolfe_steps(
         if not gap > 1e-12 * inverse:
             continue
         # without dual variables nothing but the weights bends the dual: their line search decides
-        delta = min(1.0, gap / max(spread * inverse + length * curvature, 1e-300))
-        change += delta * (0.5 * delta * spread * inverse - gap)
-        square += delta * delta * length
+        delta = min(1.0, gap / max(spread * inverse + length * curvature * part[m], 1e-300))
+        change += part[m] * delta * (0.5 * delta * spread * inverse - gap)
+        square += part[m] * delta * delta * length
+        squares += part[m] * part[m] * delta * delta * length
+        moved = part[m] * delta
         for d in range(np.uint64(starts[m]), np.uint64(starts[m + 1])):
             step = delta * (ind[d] - y[d])
             y[d] += step
@@ -357,19 +361,19 @@ def frank_wolfe_steps(
         own[m] += delta * (fixed[m] - own[m])
         for j in range(share.shape[1]):
             if share[m, j] > 0.0:
-                add_features(moved_features, -delta * share[m, j], working_set, m, j)
+                add_features(moved_features, -moved * share[m, j], working_set, m, j)
                 share[m, j] *= 1.0 - delta
         if len(dropped):
             for p in range(len(w)):
-                moved_features[p] -= delta * dropped[m, p]
+                moved_features[p] -= moved * dropped[m, p]
                 dropped[m, p] *= 1.0 - delta
         for k in range(begin, end):
-            moved_features[features.columns[k]] += delta * features.values[k]
+            moved_features[features.columns[k]] += moved * features.values[k]
             if place[m] < 0:
                 dropped[m, features.columns[k]] += delta * features.values[k]
         if place[m] >= 0:
             share[m, place[m]] += delta
-    return moved_features, change, square
+    return moved_features, change, square, squares
 
 
 @numba.njit(cache=True, nogil=True)

@@ -35,6 +35,11 @@ class Round:
         return np.concatenate([r.ind for r in self.results]) if self.results else np.zeros(0)
 
     @property
+    def minima(self) -> np.ndarray:
+        """float (n_slaves,), of all slaves."""
+        return np.concatenate([np.zeros(0), *(r.value for r in self.results)])
+
+    @property
     def disagreement(self) -> float:
         """Largest deviation of a mean indicator from 0 or 1; 0 means that all slaves agree
         everywhere.

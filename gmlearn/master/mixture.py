@@ -47,9 +47,17 @@ class Mixture:
     dual : the slaves at some weights; its multipliers are where the mixture starts.
     layout : of the weights that move; an empty one where they are frozen.
     size : the most minimisers that are kept for each slave.
+    shares : float (n_slaves,), factors of the slaves' costs, the same for all that share a
+        coordinate; None: 1.
     """
 
-    def __init__(self, dual: Dual, layout: WeightLayout, size: int = 16):
+    def __init__(
+        self,
+        dual: Dual,
+        layout: WeightLayout,
+        size: int = 16,
+        shares: np.ndarray | None = None,
+    ):
         self.dual, self.layout, self.size = dual, layout, size
         self.slaves: Slaves = dual.slaves
         read = {name for block in self.slaves.crf.clique_blocks for name in block.segments()}
@@ -59,10 +67,17 @@ class Mixture:
         self.columns = np.concatenate([np.zeros(0, np.int64), *places])
         # features that are known as a sum only: the group then moves as one slave
         self._whole = [self.cliques.size > 0 and not g.knows_slaves for g in self.slaves.groups]
-        self.structure = self._structure()
+        self.structure = self._structure(shares)
+        #: float (n_coords,): the shares of the slaves that hold each coordinate
+        self.coord_shares = None if shares is None else self._coord_shares(shares)
         self.state: MixtureState
 
-    def _structure(self) -> Structure:
+    def _coord_shares(self, shares: np.ndarray) -> np.ndarray:
+        found = np.ones(self.slaves.n_coords)
+        found[self.slaves.coords] = np.repeat(shares, self.slaves.sizes)
+        return found
+
+    def _structure(self, shares: np.ndarray | None) -> Structure:
         slaves = self.slaves
         starts = [
             where.start + (np.zeros(1, np.int64) if whole else group.indptr[:-1])
@@ -71,7 +86,10 @@ class Mixture:
         bounds = np.concatenate([*starts, [len(slaves.coords)]]).astype(np.int64)
         words = np.concatenate([[0], np.cumsum((np.diff(bounds) + 63) // 64)])
         weight = 1.0 / np.maximum(slaves.count, 1.0)
-        return Structure(bounds, words, slaves.coords.astype(np.uint32), weight)
+        parts = zip(slaves.by_group(shares), self._whole)
+        own = [p if p is None or not whole else p[:1] for p, whole in parts]
+        share = np.ones(len(bounds) - 1) if shares is None else np.concatenate([np.zeros(0), *own])
+        return Structure(bounds, words, slaves.coords.astype(np.uint32), weight, share)
 
     # ------------------------------------------------------------------ minimisers
 
@@ -189,20 +207,30 @@ class Mixture:
         if (state.share < 0).any() or (state.share.sum(axis=1) > 1.0 + 1e-6).any():
             raise ValueError("share: expected shares of the mixture of each slave")
 
+    def total(self, per_slave: np.ndarray) -> float:
+        """The sum of values (M,) with the slaves' shares."""
+        if self.coord_shares is None:
+            return float(per_slave.sum())
+        return float(self.structure.share @ per_slave)
+
+    def weighed(self, per_coord: np.ndarray) -> np.ndarray:
+        """Values of coordinates (n_coords,) with the shares of their slaves."""
+        return per_coord if self.coord_shares is None else per_coord * self.coord_shares
+
     def features(self) -> np.ndarray:
         """phi (P,): the features of the mixture, all slaves together."""
-        out = self.layout.join(self.slaves.unary_features(self.state.mean))
+        out = self.layout.join(self.slaves.unary_features(self.weighed(self.state.mean)))
         out[self.columns] += self.clique_features()
         return out
 
     def clique_features(self) -> np.ndarray:
         """float (P,): the clique features of the mixture, all slaves together."""
-        state, n = self.state, self.cliques.size
+        state, n, share = self.state, self.cliques.size, self.structure.share
         used = np.nonzero(state.share)
         known = state.working_set
-        value = known.values[used] * state.share[used][:, None]
+        value = known.values[used] * (state.share[used] * share[used[0]])[:, None]
         found = np.bincount(known.columns[used].ravel(), value.ravel(), n)
-        return found + state.rest.sum(axis=0)
+        return found + share @ state.rest if len(state.rest) else found
 
     def clique_costs(self, w: np.ndarray) -> np.ndarray:
         """float (M,): what the clique features of each slave's mixture cost at `w` (P,)."""
@@ -223,8 +251,9 @@ class Mixture:
         return out
 
     def fixed_cost(self, box: float, w: np.ndarray) -> tuple[float, float]:
-        """What the mixture costs at zero weights, plus the most that multipliers of reasonable size
-        can gain from the disagreement of slaves, sum_d B_d |y_d - mean_d|; and the largest B_d.
+        """What the mixture costs at zero weights, without what no slave holds, plus the most that
+        multipliers of reasonable size can gain from the disagreement of slaves,
+        sum_d B_d |y_d - mean_d|; and the largest B_d.
 
         An optimum has multipliers of about the range of the slaves' costs: averaging min-marginals
         over the copies of a coordinate, which never lowers the dual, leaves none that is larger.
@@ -235,9 +264,9 @@ class Mixture:
         state, slaves = self.state, self.slaves
         zero = self.layout.split(np.zeros(self.layout.size))
         unary, used = slaves.unary(zero), state.mean > 0
-        held = float(state.fixed.sum()) + float(unary[used] @ state.mean[used])
-        held += slaves.constant(zero)
+        held = self.total(state.fixed) + float(unary[used] @ self.weighed(state.mean)[used])
         apart = np.abs(state.y - slaves.spread(state.mean))
+        apart *= slaves.spread(self.weighed(np.ones(slaves.n_coords)))
         if apart.sum() <= 1e-12:
             return held, 0.0
         price = self._multiplier_sizes(box, w)
@@ -306,19 +335,21 @@ class Mixture:
             self.state.old_point = Point(*(a.copy() for a in self.state.point))
 
     def _direction(
-        self, moved: tuple[np.ndarray, float, float], w: np.ndarray, inverse: float
+        self, moved: tuple[np.ndarray, float, float, float], w: np.ndarray, inverse: float
     ) -> Direction:
         """The joint move that the steps of all slaves add up to."""
-        clique, change, square = moved
+        clique, change, square, squares = moved
         if self.layout.size == 0:  # nobody takes a part of it back
-            return Direction(clique, change, 0.0, square, -change)
+            return Direction(clique, change, 0.0, squares, -change)
         mean = self.state.mean - self.state.old_mean
-        features = self.layout.join(self.slaves.unary_features(mean))
+        weighed = self.weighed(mean)
+        features = self.layout.join(self.slaves.unary_features(weighed))
         features[self.columns] += clique
-        spread = max(square - float((mean**2 / self.structure.weight).sum()), 0.0) * inverse
+        together = float((mean * weighed / self.structure.weight).sum())
+        spread = max(square - together, 0.0) * inverse
         # along the move the proximal dual is a parabola: change = slope + spread / 2
         slope = change - 0.5 * spread - float(features @ w)
-        return Direction(features, slope, spread, square, -change)
+        return Direction(features, slope, spread, squares, -change)
 
     def settle(self, gamma: float, curvature: float) -> None:
         """Keep the part `gamma` of the last move; `curvature` as in the state, 0 if unknown."""

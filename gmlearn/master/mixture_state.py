@@ -18,12 +18,14 @@ class Structure(NamedTuple):
     words : int (M + 1,), where the words of its bits begin.
     coords : uint32 (D,), the coordinate of each dual variable.
     weight : float (n_coords,), 1 / how many slaves hold each coordinate (1 where none does).
+    share : float (M,), the factor of each slave's costs in what all of them add up to.
     """
 
     starts: np.ndarray
     words: np.ndarray
     coords: np.ndarray
     weight: np.ndarray
+    share: np.ndarray
 
 
 class Point(NamedTuple):
@@ -151,7 +153,8 @@ class Direction(NamedTuple):
 
     features : float (P,), change of all features.   slope : derivative of the proximal dual along
     the move without its part w . features.   spread : curvature along it in lambda.   square : its
-    squared length in y.   gain : by how much the move lowers the proximal dual at fixed weights.
+    squared length in y, each slave's with its squared share.   gain : by how much the move lowers
+    the proximal dual at fixed weights.
     """
 
     features: np.ndarray

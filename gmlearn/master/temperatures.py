@@ -77,14 +77,20 @@ class TemperedSlaves:
         """Does no variable with a choice stand in two slaves? Then the bound is log Z."""
         return is_disjoint(self.slaves) and bool((self.rho <= 1.0).all())
 
-    def round(self, dual: Dual, theta: np.ndarray, temperature: float) -> SoftRound:
-        """Soft-minimise all slaves at the dual costs `theta` (D,); `dual` has their costs."""
+    def round(
+        self, dual: Dual, theta: np.ndarray, temperature: float, weight: np.ndarray | None = None
+    ) -> SoftRound:
+        """Soft-minimise all slaves at the dual costs `theta` (D,); `dual` has their costs.
+
+        weight : float (n_slaves,), factors of the slaves' features.
+        """
         ind = np.empty(len(theta))
         features: list[Features] = []
         values: list[np.ndarray] = []
-        groups = zip(self.slaves.groups, self.slaves.slices, dual.prepared, self.rho.tolist())
-        for group, where, prepared, rho in groups:
-            found = group.log_partition(theta[where], prepared, temperature * rho)  # type: ignore[attr-defined]
+        factors = self.slaves.by_group(weight)
+        groups = zip(self.slaves.groups, self.slaves.slices, dual.prepared, self.rho, factors)
+        for group, where, prepared, rho, factor in groups:
+            found = group.soft_features(theta[where], prepared, temperature * float(rho), factor)
             ind[where] = found.marginals
             features.append(found.features)
             values.append(found.value)
@@ -102,6 +108,23 @@ def with_groups(slaves: Slaves, groups: Sequence[SlaveGroup]) -> Slaves:
             other.__dict__.pop(name, None)
     other.groups = list(groups)
     return other
+
+
+def split_by_weight(slaves: Slaves, shares: np.ndarray | None, soft: bool) -> Slaves:
+    """The slaves of samples with `shares` (n,), None where all are the same: groups that can only
+    sum the features of all their slaves become groups of one share each.
+    """
+    if shares is None:
+        return slaves
+    groups: list[SlaveGroup] = []
+    for group, own in zip(slaves.groups, slaves.by_group(shares[slaves.slave_home])):
+        able = group.weighs_marginals if soft else group.knows_slaves
+        levels = np.unique(own)
+        if able or len(levels) <= 1:
+            groups.append(group)
+        else:
+            groups += [group.take(np.flatnonzero(own == level)) for level in levels]
+    return with_groups(slaves, groups)
 
 
 def slave_temperatures(slaves: Slaves) -> np.ndarray:

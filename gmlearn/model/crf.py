@@ -252,13 +252,16 @@ class CRF:
             total += np.bincount(home[first], block.energy(block.gather(x), w), len(total))
         return total
 
-    def features(self, x: Any) -> dict[str, np.ndarray]:
-        """g(x), by weight segment."""
+    def features(self, x: Any, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """g(x), by weight segment; `weight` (V,) are factors of cliques, each of its first
+        variable.
+        """
         x = self.check_labels(x)
         layout = self.layout
         flat = np.zeros(layout.size)
         for block in self.blocks:
-            layout.join(block.features(block.gather(x)), flat)
+            own = None if weight is None else weight[block.members[block.indptr[:-1]]]
+            layout.join(block.features(block.gather(x), own), flat)
         return layout.split(flat)
 
     def unary_costs(self, w: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -59,13 +59,14 @@ def add_outer(x, y, out):
 
 @njit(cache=True, nogil=True)
 def soft_forest(
-    belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, turned, joint, log_z
+    belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, turned, factor, joint, log_z
 ):
     """Sum-product on all trees.
 
     belief : float (D,), exp(-theta / temperature) scaled; becomes the marginals.
     first : int (E,), where the table of each edge begins in `tables`, exp(-cost / temperature)
         scaled; rows are the labels of the edge's first end.   turned : the same, transposed.
+    factor : float (n_trees,), of what each tree adds to `joint`.
     joint : like `tables`; the sum over a table's edges of joint marginals / table is added.
     log_z : float (n_trees,), the logarithm of each partition function; NaN where the scaled
         probabilities fail, and nothing is added to `joint`.
@@ -91,6 +92,8 @@ def soft_forest(
         for i in range(lo + 1, hi):
             below, above = inside[ptr[i] : ptr[i + 1]], messages[i - lo]
             size = ptr[parent[i] + 1] - ptr[parent[i]]
+            for b in range(size):
+                above[b] *= factor[t]
             where = joint[first[pedge[i]] : first[pedge[i]] + len(below) * size]
             if child_first[i]:
                 add_outer(below, above[:size], where)

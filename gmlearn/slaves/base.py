@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -177,6 +177,9 @@ class SlaveGroup(ABC):
     owner: np.ndarray
     n: int
     exact: bool = True
+    #: does ``log_partition(theta, prepared, temperature, weight)`` take a factor (M,) for the
+    #: features of each slave?
+    weighs_marginals: ClassVar[bool] = False
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> Any:
         """What `solve` needs of the weights."""
@@ -199,6 +202,30 @@ class SlaveGroup(ABC):
         """The same slave by slave, (M, *shape) for each segment; optional, training then takes
         finer steps."""
         raise TypeError(f"{type(self).__name__} knows the features of its slaves as a sum only")
+
+    def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
+        """`features` with a factor (M,) for each slave; None: 1. A group that does not know its
+        slaves takes equal factors only.
+        """
+        if weight is None:
+            return self.features(result)
+        if self.knows_slaves:
+            each = self.slave_features(result)
+            return {name: np.tensordot(weight, value, 1) for name, value in each.items()}
+        return scaled_features(self.features(result), weight)
+
+    def soft_features(
+        self, theta: np.ndarray, prepared: Any, temperature: float, weight: np.ndarray | None
+    ) -> SoftResult:
+        """``log_partition``, its features with a factor (M,) for each slave; None: 1. Only a group
+        that weighs marginals takes different factors.
+        """
+        if weight is not None and self.weighs_marginals:
+            return self.log_partition(theta, prepared, temperature, weight)  # type: ignore[attr-defined]
+        found: SoftResult = self.log_partition(theta, prepared, temperature)  # type: ignore[attr-defined]
+        if weight is None:
+            return found
+        return replace(found, features=scaled_features(found.features, weight))
 
     @abstractmethod
     def take(self, index: np.ndarray) -> SlaveGroup:
@@ -241,6 +268,11 @@ class SlaveGroup(ABC):
         n_coords = int(self.coords.max(initial=-1)) + 1
         colour = greedy_colouring(self.coords, self.indptr, n_coords)
         return [np.flatnonzero(colour == c) for c in range(int(colour.max(initial=-1)) + 1)]
+
+
+def scaled_features(features: Features, weight: np.ndarray) -> Features:
+    """Features of slaves that all have the same factor `weight` (M,)."""
+    return {name: weight[0] * value for name, value in features.items()} if len(weight) else {}
 
 
 class CliqueGroup(SlaveGroup):
@@ -293,6 +325,9 @@ class CliqueGroup(SlaveGroup):
 
     def features(self, result: SlaveResult) -> Features:
         return self.block.features(self.block.shape_members(result.labels))
+
+    def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
+        return self.block.features(self.block.shape_members(result.labels), weight)
 
     def slave_features(self, result: SlaveResult) -> Features:
         return self.block.clique_features(self.block.shape_members(result.labels))

@@ -163,6 +163,8 @@ class ForestGroup(SlaveGroup):
     offsets : int (V + 1,), first coordinate of each variable.
     """
 
+    weighs_marginals = True
+
     def __init__(
         self, blocks: Sequence[Block], tree: np.ndarray, n_trees: int, offsets: np.ndarray
     ):
@@ -248,6 +250,9 @@ class ForestGroup(SlaveGroup):
     def features(self, result: SlaveResult) -> Features:
         return self.junction.features(result)
 
+    def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
+        return self.junction.weighted_features(result, weight)
+
     def take(self, index: np.ndarray) -> ForestGroup:
         renumber = np.full(self.n, -1)
         renumber[index] = np.arange(len(index))
@@ -273,9 +278,14 @@ class ForestGroup(SlaveGroup):
         return min_marginals_forest(theta, *self._structure, *prepared.arrays())
 
     def log_partition(
-        self, theta: np.ndarray, prepared: EdgeCosts, temperature: float
+        self,
+        theta: np.ndarray,
+        prepared: EdgeCosts,
+        temperature: float,
+        weight: np.ndarray | None = None,
     ) -> SoftResult:
-        """Soft minima, marginals and expected features at a temperature.
+        """Soft minima, marginals and expected features at a temperature, the features of each tree
+        with its factor `weight` (M,).
 
         With scaled probabilities; the trees where these underflow by elimination with logarithms.
         """
@@ -283,24 +293,25 @@ class ForestGroup(SlaveGroup):
 
         belief, low, log_z = np.empty(len(theta)), np.empty(len(self.variable)), np.empty(self.n)
         scaled_exp(theta, self.ptr, temperature, belief, low)
-        tables = self._tables_of(prepared)
-        weight, least = tables.exponents(prepared, temperature)
-        wide = self._underflows(belief, weight, tables)
+        tables, factor = self._tables_of(prepared), np.ones(self.n) if weight is None else weight
+        entries, least = tables.exponents(prepared, temperature)
+        wide = self._underflows(belief, entries, tables)
         np.exp(belief, out=belief)
-        np.exp(weight, out=weight)
+        np.exp(entries, out=entries)
         # a tree without any weight is lost, and goes the long way
         belief[wide] = 0.0
-        joint = np.zeros(len(weight))
+        joint = np.zeros(len(entries))
         soft_forest(
-            *(belief, *self._structure, tables.first, weight, weight[tables.turn], joint, log_z)
+            *(belief, *self._structure, tables.first, entries, entries[tables.turn], factor),
+            *(joint, log_z),
         )
-        features = tables.features(joint * weight)
+        features = tables.features(joint * entries)
         value = np.add.reduceat(low, self.tree_ptr[:-1]) - temperature * log_z
         value += np.bincount(self.tree, least, self.n)
         lost = np.flatnonzero(np.isnan(log_z))
         if len(lost):
             mine = np.isin(self.owner, lost)
-            found = self._with_logarithms(lost, theta[mine], prepared, temperature)
+            found = self._with_logarithms(lost, theta[mine], prepared, temperature, factor[lost])
             value[lost], belief[mine] = found.value, found.marginals
             features = sum_features([features, found.features])
         return SoftResult(value, belief, features)
@@ -335,7 +346,12 @@ class ForestGroup(SlaveGroup):
         return self._tables
 
     def _with_logarithms(
-        self, index: np.ndarray, theta: np.ndarray, prepared: EdgeCosts, temperature: float
+        self,
+        index: np.ndarray,
+        theta: np.ndarray,
+        prepared: EdgeCosts,
+        temperature: float,
+        weight: np.ndarray,
     ) -> SoftResult:
         """`log_partition` of the trees at `index`, by elimination."""
         part = self.take(index)
@@ -343,7 +359,7 @@ class ForestGroup(SlaveGroup):
         tables = np.empty(int(part.junction.table_ptr[-1]))
         for (_, edge, shape), (_, cliques, _, at) in zip(part._edge_parts, part.junction.paid):
             tables[cliques.entries(at)] = pair_tables(prepared, shape, edges[edge])
-        return part.junction.log_partition(theta, tables, temperature)
+        return part.junction.log_partition(theta, tables, temperature, weight)
 
     def clique_marginals(
         self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
@@ -360,6 +376,8 @@ class ForestGroup(SlaveGroup):
 
 class FreeGroup(SlaveGroup):
     """Variables that no clique touches: each takes its cheapest label."""
+
+    weighs_marginals = True
 
     def __init__(self, variables: np.ndarray, offsets: np.ndarray):
         self.variables, self.offsets, self.n = (
@@ -392,8 +410,14 @@ class FreeGroup(SlaveGroup):
         """The costs themselves."""
         return theta.copy()
 
-    def log_partition(self, theta: np.ndarray, prepared: Any, temperature: float) -> SoftResult:
-        """Soft minima and marginals of single variables."""
+    def log_partition(
+        self,
+        theta: np.ndarray,
+        prepared: Any,
+        temperature: float,
+        weight: np.ndarray | None = None,
+    ) -> SoftResult:
+        """Soft minima and marginals of single variables, which have no features to weigh."""
         low = np.minimum.reduceat(theta, self.ptr[:-1]) if self.n else np.zeros(0)
         feasible = np.where(np.isfinite(low), low, 0.0)
         weight = np.exp(-(theta - np.repeat(feasible, np.diff(self.ptr))) / temperature)

@@ -119,6 +119,8 @@ class JunctionTreeGroup(SlaveGroup):
     offsets : int (V + 1,), first coordinate of each variable.
     """
 
+    weighs_marginals = True
+
     def __init__(
         self,
         sets: Sequence[np.ndarray],
@@ -263,7 +265,13 @@ class JunctionTreeGroup(SlaveGroup):
         return labels
 
     def features(self, result: SlaveResult) -> Features:
-        return sum_features(b.features(_shaped(b, result, at)) for b, _, at, _ in self.paid)
+        return self.weighted_features(result, None)
+
+    def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
+        return sum_features(
+            b.features(_shaped(b, result, at), None if weight is None else weight[part.owner])
+            for b, part, at, _ in self.paid
+        )
 
     def slave_features(self, result: SlaveResult) -> Features:
         return sum_features(
@@ -298,10 +306,18 @@ class JunctionTreeGroup(SlaveGroup):
         return out
 
     def log_partition(
-        self, theta: np.ndarray, prepared: np.ndarray, temperature: float
+        self,
+        theta: np.ndarray,
+        prepared: np.ndarray,
+        temperature: float,
+        weight: np.ndarray | None = None,
     ) -> SoftResult:
-        """Soft minima, marginals and expected features at a temperature."""
+        """Soft minima, marginals and expected features at a temperature, the features of each
+        slave with its factor `weight` (M,).
+        """
         value, out, joint = self._marginals(theta, prepared, temperature)
+        if weight is not None:
+            joint *= np.repeat(weight, np.diff(self.table_ptr))
         features = sum_features(
             b.expected_features(joint[part.entries(at)].reshape(-1, *part.shape))
             for b, part, _, at in self.paid
