@@ -12,6 +12,10 @@ from gmlearn._utils.validation import check_array
 from gmlearn.potentials.base import Block, Weights
 from gmlearn.potentials.inputs import all_finite, check_features, from_arrays, to_arrays
 
+#: multiplications from which on products skip marginals that are 0, and the share of others up to
+#: which that is faster
+LARGE, FEW = 50_000, 0.2
+
 
 class Unary(Block):
     r"""Learnt costs of single variables.
@@ -82,7 +86,9 @@ class Unary(Block):
     def costs(self, w: Weights) -> np.ndarray:
         """Costs (M, L) of all labels."""
         weights = w[self.weight]
-        return self.inputs @ weights if self.inputs.ndim == 3 else self.inputs @ weights.T
+        if self.inputs.ndim == 3:
+            return self.inputs @ weights
+        return self.inputs @ np.ascontiguousarray(weights.T)  # BLAS is slower on a transposed view
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return np.take_along_axis(self.costs(w), x, axis=1)[:, 0]
@@ -97,7 +103,19 @@ class Unary(Block):
         own = self.gradient_features(np.arange(marginals.shape[1]), marginals)
         if self.inputs.ndim == 3:
             return {self.weight: np.einsum("vl,vlf->f", marginals, self.inputs)} | own
-        return {self.weight: marginals.T @ self.inputs} | own
+        return {self.weight: self._weighted_rows(marginals)} | own
+
+    def _weighted_rows(self, marginals: np.ndarray) -> np.ndarray:
+        """marginals^T (L, V) times the features (V, F); most marginals of a move are 0."""
+        inputs = self.inputs
+        large = isinstance(inputs, np.ndarray) and marginals.size * inputs.shape[1] >= LARGE
+        if not large or np.count_nonzero(marginals) > FEW * marginals.size:
+            return marginals.T @ inputs
+        from gmlearn.potentials._rows_numba import add_rows
+
+        found = np.zeros((marginals.shape[1], inputs.shape[1]))
+        add_rows(np.ascontiguousarray(marginals), np.ascontiguousarray(inputs), found)
+        return found
 
     def state(self) -> dict[str, Any]:
         return {"weight": self.weight, "variables": self.members, **to_arrays(self.inputs)}

@@ -209,9 +209,7 @@ class ForestGroup(SlaveGroup):
 
         labels, value = np.empty(len(self.variable), np.int64), np.empty(self.n)
         minimise_forest(theta, *self._structure, *prepared.arrays(), labels, value)
-        ind = np.zeros(len(self.coords))
-        ind[self.ptr[:-1] + labels] = 1.0
-        return SlaveResult(ind, value, labels)
+        return SlaveResult(None, value, labels, self.ptr[:-1] + labels, len(self.coords))
 
     @cached_property
     def _end_slots(self) -> np.ndarray:
