@@ -42,6 +42,9 @@ from gmlearn.master.mixture_state import Direction, MixtureState
 MOST_PASSES = 4
 #: how much of `prox` stays at least: with longer proximal steps, four passes are too few for one
 LEAST_PROX = 0.2
+#: gaps of a proximal step, in units of its length, below which `step` becomes longer again, and
+#: above which it becomes shorter, down to this share of the setting
+ROUGH, LEAST_STEP = (5.0, 15.0), 0.25
 #: copies of a coordinate from which on multipliers move less: those of many slaves add up
 MANY_COPIES = 12
 #: evaluations without a fall of F after which it has stalled, unless the gap to its lower bound
@@ -263,10 +266,16 @@ class BlockFrankWolfe(Optimizer):
 
     def _scale_step(self, gap: float, moved: float) -> None:
         """Where a proximal step is solved much better than it is long, w may go further in the next
-        one: its optimum may be far.
+        one: its optimum may be far. Where it is solved much worse, w goes less far for a while.
         """
-        factor = 1.5 if gap < 0.1 * moved else 1.0 / 1.5 if gap > moved else 1.0
-        self.state.step_scale = float(np.clip(self.state.step_scale * factor, 1.0, 1e4))
+        scale, ratio = self.state.step_scale, gap / max(moved, 1e-300)
+        if scale < 1.0:
+            factor = 1.5 if ratio < ROUGH[0] else 1.0 / 1.5 if ratio > ROUGH[1] else 1.0
+            self.state.step_scale = float(np.clip(scale * factor, LEAST_STEP, 1.0))
+            return
+        factor = 1.5 if ratio < 0.1 else 1.0 / 1.5 if ratio > 1.0 else 1.0
+        least = 1.0 / 1.5 if ratio > ROUGH[1] else 1.0
+        self.state.step_scale = float(np.clip(scale * factor, least, 1e4))
 
     def _pass(
         self, weights: ProximalWeights, inverse: float, last: bool, at: np.ndarray | None
