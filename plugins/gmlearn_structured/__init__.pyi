@@ -12,6 +12,7 @@ from gmlearn_structured.labels import (
     MultiLabelCRF as MultiLabelCRF,
 )
 from gmlearn_structured.synthetic import (
+    crosses as crosses,
     label_sets as label_sets,
     noisy_words as noisy_words,
 )

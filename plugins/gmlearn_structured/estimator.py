@@ -5,7 +5,7 @@ model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import gmlearn as gm
+from gmlearn_structured.starts import clustered_states
 
 #: loss and temperature of `gmlearn.train` for the losses that have names here
 LOSSES: dict[str, tuple[str, float]] = {"hinge": ("hamming", 0.0), "likelihood": ("none", 1.0)}
@@ -37,11 +38,14 @@ class StructuredBase(BaseEstimator):
     n_jobs : workers over samples.   random_state : seed.
     n_states_per_label : hidden states of each label, one number or one for each label: the CRF has
         all states, a label stands for any of its own.
+    n_init : how often training starts where labels have several states: first with those that
+        k-means finds within each label, then with random ones. The lowest objective wins.
 
     Attributes
     ----------
     classes_ : the labels, sorted.   model_ : `gmlearn.TrainedModel`.   weights_ : name -> array,
         of costs.   coef_ : float (n_states, n_features), scores, the costs' negatives.
+    starts_ : the objective that each start has reached.
     """
 
     loss: Any = "hinge"
@@ -55,6 +59,7 @@ class StructuredBase(BaseEstimator):
     n_jobs: int = 1
     random_state: Any = 0
     n_states_per_label: Any = 1
+    n_init: int = 1
 
     #: fitted attributes that `save` keeps besides classes and weights
     kept: ClassVar[tuple[str, ...]] = ()
@@ -105,6 +110,7 @@ class StructuredBase(BaseEstimator):
     def _check_parameters(self) -> None:
         gm.check_number("C", self.C, low=0, strict=True)
         gm.check_number("max_iter", self.max_iter, low=0, integer=True)
+        gm.check_number("n_init", self.n_init, low=1, integer=True)
 
     def _prepare(self, inputs: list[Any], labels: list[np.ndarray]) -> None:
         """Whatever a model needs to know of all training data."""
@@ -118,18 +124,32 @@ class StructuredBase(BaseEstimator):
     ) -> gm.TrainedModel:
         seed = int(gm.check_random_state(self.random_state).randint(2**31 - 1))
         loss, temperature = self._loss(labels)
-        return gm.train(
-            self._samples(models, inputs, labels, seed),
-            loss,
-            temperature=temperature,
-            regularizer=gm.L2(1.0 / self.C) if self.regularizer is None else self.regularizer,
-            weights=weights,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            seed=seed,
-            show_progress=False,
-        )
+        samples = self._samples(models, labels)
+        states = self._starts(models, inputs, labels, seed)
+        given = [replace(sample, start=start) for sample, start in zip(samples, states)]
+        again = self.n_init - 1 if states else 0
+        found = [
+            gm.train(
+                some,
+                loss,
+                temperature=temperature,
+                regularizer=gm.L2(1.0 / self.C) if self.regularizer is None else self.regularizer,
+                weights=weights,
+                start=start,
+                n_init=n_init,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_jobs=self.n_jobs,
+                seed=seed,
+                show_progress=False,
+            )
+            for some, start, n_init in ((given or samples, "auto", 1), (samples, "random", again))
+            if n_init
+        ]
+        best = min(found, key=lambda model: model.objective)
+        starts = (model.settings.get("starts", [model.objective]) for model in found)
+        best.settings["starts"] = [objective for some in starts for objective in some]
+        return best
 
     def _loss(self, labels: list[np.ndarray]) -> tuple[Any, float]:
         """Loss and temperature of the training."""
@@ -147,49 +167,35 @@ class StructuredBase(BaseEstimator):
         """Is `class_weight` a factor of the loss of an input, not of its margin?"""
         return self.class_weight is not None and self.loss == "likelihood"
 
-    def _samples(
-        self, models: list[gm.CRF], inputs: list[Any], labels: list[np.ndarray], seed: int
-    ) -> list[gm.Sample]:
+    def _samples(self, models: list[gm.CRF], labels: list[np.ndarray]) -> list[gm.Sample]:
         first = np.searchsorted(self.label_of_state_, np.arange(len(self.classes_)))
-        hidden = len(self.label_of_state_) > len(self.classes_)
-        starts = self._cluster(inputs, labels, first, seed) if hidden else []
         factor = np.ones(len(labels))
         if self._weights_inputs:
             each = self._class_weights(labels)
             factor = np.array([each[own].mean() for own in labels])
-        samples = [
+        return [
             gm.Sample(
                 crf,
                 first[own],
                 weight=float(c),
-                allowed=self.label_of_state_ == own[:, None] if hidden else None,
-                start=starts[k] if starts else None,
+                allowed=self.label_of_state_ == own[:, None] if self._hidden else None,
             )
-            for k, (crf, own, c) in enumerate(zip(models, labels, factor))
+            for crf, own, c in zip(models, labels, factor)
         ]
-        # samples of one weight share batches where they follow one another
-        return [samples[k] for k in np.argsort(factor, kind="stable")]
 
-    def _cluster(
-        self, inputs: list[Any], labels: list[np.ndarray], first: np.ndarray, seed: int
+    @property
+    def _hidden(self) -> bool:
+        """Has a label several states?"""
+        return len(self.label_of_state_) > len(self.classes_)
+
+    def _starts(
+        self, models: list[gm.CRF], inputs: list[Any], labels: list[np.ndarray], seed: int
     ) -> list[np.ndarray]:
-        """States to start from: k-means on the features of the variables, label by label."""
-        from sklearn.cluster import KMeans
-
-        given = [self.node_features(x) for x in inputs]
-        features = [f for f in given if f is not None]
-        if len(features) < len(given):
+        """The states that each input starts from; none if labels have one state each."""
+        if not self._hidden:
             return []
-        rows: np.ndarray = np.concatenate(features)
-        flat = np.concatenate(labels)
-        states = first[flat]
-        number = np.bincount(self.label_of_state_)
-        for label in np.flatnonzero(number > 1):
-            own = np.flatnonzero(flat == label)
-            if len(own) > number[label]:
-                means = KMeans(number[label], n_init=5, random_state=seed)
-                states[own] += means.fit_predict(rows[own])
-        return np.split(states, np.cumsum([len(own) for own in labels])[:-1])
+        features = [self.node_features(x) for x in inputs]
+        return clustered_states(models, labels, features, self.label_of_state_, seed)
 
     # ------------------------------------------------------------------ prediction
 
@@ -215,13 +221,25 @@ class StructuredBase(BaseEstimator):
         choose = np.eye(len(self.classes_))[self.label_of_state_]
         return self._collect([self.shape_labels(x, p @ choose) for x, p in zip(inputs, found)])
 
+    def decision_function(self, X: Any) -> Any:
+        """Scores (..., n_classes) of the labels at each variable: the least energy of all
+        labellings minus the least of those with this label there, so 0 for the predicted label,
+        less for others. Exact on sequences and trees; elsewhere no score is below the exact one.
+        """
+        inputs, models = self._fitted_models(X)
+        union = gm.join(models)
+        named = {name: self.weights_[name] for name in union.layout.shapes}
+        costs = gm.solve(union, named, solver=self.inference).reduced_costs
+        first = np.searchsorted(self.label_of_state_, np.arange(len(self.classes_)))
+        scores = np.split(-np.minimum.reduceat(costs, first, axis=1), union.parts[1:-1])
+        return self._collect([self.shape_labels(x, own) for x, own in zip(inputs, scores)])
+
     def score(self, X: Any, y: Any) -> float:
-        """The share of right labels."""
+        """The share of right labels; those that training has not seen count as wrong."""
         check_is_fitted(self, "model_")
         found = [np.ravel(p) for p in self.predict(X)]
         targets = self._targets(y, len(found))
         for k, (own, predicted) in enumerate(zip(targets, found)):
-            self._encode(k, own)
             if len(own) != len(predicted):
                 raise ValueError(f"y[{k}]: expected {len(predicted)} labels, got {len(own)}")
         return float(np.mean(np.concatenate(found) == np.concatenate(targets)))
@@ -234,6 +252,11 @@ class StructuredBase(BaseEstimator):
     def weights_(self) -> dict[str, np.ndarray]:
         check_is_fitted(self, "model_")
         return self.model_.weights
+
+    @property
+    def starts_(self) -> list[float]:
+        check_is_fitted(self, "model_")
+        return self.model_.settings["starts"]
 
     @property
     def n_iter_(self) -> int:
@@ -299,16 +322,22 @@ class StructuredBase(BaseEstimator):
         for k, own in enumerate(targets):
             if own.dtype.kind == "f" and not np.isfinite(own).all():
                 raise ValueError(f"y[{k}]: contains NaN or inf")
-        with gm.naming("y"):
-            return np.unique(np.concatenate(targets))
+        flat = np.concatenate(targets)
+        try:
+            return np.unique(flat)
+        except TypeError:
+            kinds = sorted({type(label).__name__ for label in flat.tolist()})
+            raise TypeError(
+                f"y: expected labels that can be sorted, got labels of types {', '.join(kinds)}"
+            ) from None
 
     def _encode(self, k: int, own: np.ndarray) -> np.ndarray:
         """Labels (V,) of input k as numbers."""
         place = np.minimum(np.searchsorted(self.classes_, own), len(self.classes_) - 1)
         unknown = np.flatnonzero(self.classes_[place] != own)
         if unknown.size:
-            label = own[unknown[0]]
-            raise ValueError(f"y[{k}]: the label {label.item()!r} was not seen in training")
+            label = own[unknown[:1]].tolist()[0]
+            raise ValueError(f"y[{k}]: the label {label!r} was not seen in training")
         return place
 
     def _states(self) -> None:
@@ -336,10 +365,12 @@ class StructuredBase(BaseEstimator):
         check_is_fitted(self, "model_")
         plain = (str, int, float, bool, type(None), list, tuple)
         parameters = {n: v for n, v in self.get_params().items() if isinstance(v, plain)}
+        dates = self.classes_.dtype.kind in "mM"
         about = {
             "kind": type(self).__name__,
             "parameters": parameters,
-            "classes": self.classes_.tolist(),
+            "classes": self.classes_.view(np.int64).tolist() if dates else self.classes_.tolist(),
+            "dtype": self.classes_.dtype.str,
             "states": self.label_of_state_.tolist(),
             "kept": {name: np.asarray(getattr(self, name)).tolist() for name in self.kept},
         }
@@ -357,7 +388,7 @@ class StructuredBase(BaseEstimator):
             )
         found = cls(**{**about["parameters"], **parameters})
         found.model_ = model
-        found.classes_ = np.array(about["classes"])
+        found.classes_ = np.array(about["classes"]).astype(about["dtype"])
         found.label_of_state_ = np.array(about["states"], np.int64)
         for name, value in about["kept"].items():
             setattr(found, name, np.array(value))
@@ -410,6 +441,11 @@ def read_rows(rows: Any, what: str = "rows of features") -> Any:
     """Features (n, F) of one input, dense or sparse, with at least one row."""
     if hasattr(rows, "tocsr"):
         found = rows.tocsr()
+    elif isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
+        raise TypeError(
+            f"expected {what}, got mappings from names to values; SequenceVectorizer makes "
+            f"features of them"
+        )
     else:
         found = gm.check_array(what, rows, ndim=2)
     if found.shape[0] == 0:

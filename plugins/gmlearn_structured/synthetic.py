@@ -1,4 +1,4 @@
-"""Generated data: words with noisy letters, and points with sets of labels."""
+"""Generated data: words with noisy letters, points with sets of labels, pictures of crosses."""
 
 from __future__ import annotations
 
@@ -46,3 +46,23 @@ def label_sets(
     for second in range(1, n_labels, 2):
         y[:, second] = np.where(copied[:, second], y[:, second - 1], y[:, second])
     return y @ directions + noise * rng.normal(size=(n, n_features)), y
+
+
+def crosses(
+    n: int, seed: int = 0, size: int = 10, per_picture: int = 2, noise: float = 0.5
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Pictures of crosses, 1 on 0: what is a cross can be told by a model whose centres and arms
+    are hidden states of the label 1.
+
+    Returns
+    -------
+    X : list of float (size, size, 2), the labels' indicators with noise.   y : list of int (size,
+        size).
+    """
+    rng = np.random.default_rng(seed)
+    y = np.zeros((n, size, size), np.int64)
+    for picture in y:
+        for row, column in rng.integers(1, size - 1, (per_picture, 2)):
+            picture[row - 1 : row + 2, column] = 1
+            picture[row, column - 1 : column + 2] = 1
+    return list(np.eye(2)[y] + noise * rng.normal(size=(*y.shape, 2))), list(y)

@@ -14,6 +14,7 @@ from gmlearn_structured import (
     MultiLabelCRF,
     SequenceVectorizer,
     StructuredEstimator,
+    crosses,
     label_sets,
     noisy_words,
 )
@@ -234,6 +235,59 @@ def test_hidden_states_of_labels():
     assert two.decision_function(X).shape == (60,)
 
 
+def test_states_start_from_their_surroundings():
+    """Crosses of centres and arms, which look alike: k-means among the pixels of a label finds
+    them by their neighbours, a start at zero costs does not.
+    """
+    X, y = crosses(10, seed=7)
+    found = GridCRF(n_states_per_label=[1, 2]).fit(X, y)
+    samples = found._samples(found._models(X, None), [t.ravel() for t in y])
+    zero = gm.train(samples, start="zero", max_iter=100, show_progress=False)
+    assert found.model_.objective < 0.8 * zero.objective
+    assert found.score(X, y) > GridCRF().fit(X, y).score(X, y)
+
+
+def test_all_starts_are_reported(tmp_path):
+    X, y = crosses(4, seed=8, size=6, per_picture=1)
+    found = GridCRF(n_states_per_label=[1, 2], n_init=3, max_iter=20).fit(X, y)
+    assert len(found.starts_) == 3 and found.model_.objective == min(found.starts_)
+    first = GridCRF(n_states_per_label=[1, 2], max_iter=20).fit(X, y)
+    assert first.starts_ == found.starts_[:1]
+    found.save(tmp_path / "crosses.npz")
+    assert GridCRF.load(tmp_path / "crosses.npz").starts_ == found.starts_
+    with pytest.raises(ValueError, match="n_init: expected a number in"):
+        GridCRF(n_init=0).fit(X, y)
+
+
+def test_scores_of_labels_are_differences_of_least_energies(fitted):
+    short = [x[:3] for x in WORDS[0][:4]]
+    for x, scores in zip(short, fitted.decision_function(short)):
+        table = energy_table(fitted.build_model(x, 6), fitted.weights_)
+        for v in range(len(x)):
+            least = table.min(axis=tuple(i for i in range(len(x)) if i != v))
+            np.testing.assert_allclose(scores[v], least.min() - least, atol=1e-9)
+
+
+def test_labels_that_a_fold_has_not_seen_are_wrong(fitted):
+    X, y = WORDS
+    rare = [np.array(t, object) for t in y]
+    rare[0][0] = "rare"
+    wrong = sum(len(t) for t in y) * (fitted.score(X, y) - fitted.score(X, rare))
+    assert wrong == pytest.approx(float(fitted.predict(X[:1])[0][0] == y[0][0]))
+    search = GridSearchCV(chain(), {"C": [0.1]}, cv=3).fit(X, rare)
+    assert np.isfinite(search.best_score_)
+
+
+def test_dates_are_labels(tmp_path):
+    X, y = WORDS
+    days = [np.datetime64("2024-01-01") + (t == "a") for t in y]
+    found = chain(max_iter=3).fit(X, days)
+    found.save(tmp_path / "days.npz")
+    again = ChainCRF.load(tmp_path / "days.npz")
+    np.testing.assert_array_equal(again.classes_, found.classes_)
+    np.testing.assert_array_equal(again.predict(X[:1])[0], found.predict(X[:1])[0])
+
+
 def test_an_estimator_of_ones_own():
     def star(x, n_labels):
         crf = gm.CRF(len(x), n_labels)
@@ -274,8 +328,13 @@ def test_bad_input_to_a_fitted_model(fitted):
     X, y = WORDS
     with pytest.raises(ValueError, match=r"X\[1\]: features of another width"):
         fitted.predict([X[0], X[1][:, :5]])
+    again = chain(warm_start=True, max_iter=1).fit(X, y)
     with pytest.raises(ValueError, match=r"y\[1\]: the label 'z' was not seen in training"):
-        fitted.score(X[:2], [y[0], np.array(["z"] * len(y[1]))])
+        again.fit(X[:2], [y[0], np.array(["z"] * len(y[1]))])
+    with pytest.raises(TypeError, match=r"y: expected labels that can be sorted, got .*NoneType"):
+        ChainCRF().fit(X[:1], [[None, *y[0][1:].tolist()]])
+    with pytest.raises(TypeError, match=r"X\[0\]: .*SequenceVectorizer makes features"):
+        ChainCRF().fit([[{"word": "the"}]], [["DET"]])
     with pytest.raises(TypeError, match=r"X\[0\]: expected a tuple \(node features, edges\)"):
         GraphCRF().fit(X, y)
     with pytest.raises(TypeError, match="build: expected a function"):
