@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from gmlearn_clustering.dual_bound import dual_prices, reduce_problem
+from gmlearn_clustering.dual_bound import dual_prices, price_bound, reduce_problem
 from gmlearn_clustering.facility import FacilityProblem
 
 
@@ -38,6 +38,8 @@ def exact_exemplars(
     others = client != exemplar
     client, exemplar, cost = client[others], exemplar[others], small.row_cost[others]
     candidates = np.flatnonzero(np.isfinite(small.fee))
+    if not len(candidates):  # nothing is below `start`, up to the rounding of huge costs
+        return start, min(price_bound(problem, price)[0], upper)
     column = np.full(problem.n_points, -1)
     column[candidates] = np.arange(len(candidates))
     n_open, n_entries, n = len(candidates), len(client), problem.n_points

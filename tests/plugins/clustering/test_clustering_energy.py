@@ -127,6 +127,21 @@ def test_bound_and_reduction_keep_the_optimum():
         assert small.energy(best) == pytest.approx(minimum)
 
 
+def test_costs_whose_sums_are_rounded_away():
+    """The bound may then be above the energy of `start`, and nothing is left to search."""
+    costs = np.array(
+        [
+            [0.7032208554576599, -1.0658156756047208e16, 10964281.719541546],
+            [42882462.70115386, 1.3288941362324896e16, 1.3246582599361687],
+            [-173788609.4572958, -0.5763184340865047, 1.8848966017285434e100],
+        ]
+    )
+    best, proved = exact_exemplars(facility_problem(costs), np.array([0]))
+    energy = exemplar_energy(costs, best)
+    minimum = min(exemplar_energy(costs, np.array(q)) for q in ([0], [1], [0, 1]))
+    assert proved <= energy == pytest.approx(minimum, rel=1e-6)
+
+
 def test_optimiser_is_near_exact_on_clustered_sets():
     ratios = []
     for seed in range(6):
