@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.identify import digest, identify, identify_function
+from gmlearn._utils.identify import UNIDENTIFIED, Walk, digest, identify_function
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.model import plain_settings
 from gmlearn.learn.objective import Objective
 from gmlearn.learn.sample import Sample
 from gmlearn.learn.trainer import TrainingOptions
 from gmlearn.model.crf import CRF
-
-UNIDENTIFIED = "unidentified"
 
 
 class UnidentifiedWarning(UserWarning):
@@ -35,15 +33,14 @@ def problem_fingerprint(
     given : float (P,), the initial weights.
     """
     described = objective.each(describe_batch)
-    parts: dict[str, Any] = {
-        name: digest([d.get(name) for d in described])
-        for name in sorted({name for d in described for name in d})
-    }
+    parts: dict[str, Any] = {}
+    for name in sorted({name for part in described for name in part}):
+        parts[name] = _digest(part.get(name, Walk()) for part in described)
     parts |= {
         "segments": {n: list(s) for n, s in objective.layout.shapes.items()},
         "samples": objective.n_samples,
         "initial weights": digest(given),
-        "decomposition": _identified(options.decomposition),
+        "decomposition": _digest([walked(options.decomposition)]),
         "seed": options.seed,
         "settings": plain_settings(options.settings),
         "temperature": options.temperature,
@@ -57,7 +54,7 @@ def problem_fingerprint(
         "validation": _validation(options.validation),
         **objective.regularization.fingerprint(),
     }
-    unknown = [name for name, part in parts.items() if part == UNIDENTIFIED]
+    unknown = [name for name, part in parts.items() if UNIDENTIFIED in str(part)]
     if unknown:
         warnings.warn(
             f"checkpoint: {', '.join(unknown)} cannot be identified; a change between two runs "
@@ -68,52 +65,64 @@ def problem_fingerprint(
     return parts
 
 
-def describe_batch(batch: SampleBatch) -> dict[str, str]:
-    """Digests of the parts of a batch, under the names that the error of a mismatch uses."""
-    own = [s.completion for s in batch.samples if s.completion is not None]
-    return {
-        **describe_model(batch.model),
-        "labels": digest([np.concatenate([s.labels for s in batch.samples]), _unknown(batch)]),
-        "first completions": digest([s.start for s in batch.samples if s.start is not None]),
-        "sample weights": digest(np.array([s.weight for s in batch.samples])),
-        # its parameters, and what it adds to the costs
-        "loss": digest([_distinct(batch.losses), batch.augmented.unary, batch.augmented.constant]),
-        "slaves": identify(len(batch.dual.coords)),
-        "completion": digest([identify_function(function) for function in own]),
+def describe_batch(batch: SampleBatch) -> dict[str, Walk]:
+    """What the parts of a batch are, under the names that the error of a mismatch uses."""
+    special = [
+        (k, s)
+        for k, s in enumerate(batch.samples)
+        if s.hidden is not None
+        or s.allowed is not None
+        or s.start is not None
+        or s.completion is not None
+    ]
+    known = np.concatenate([s.labels for s in batch.samples]) if special else batch.truth
+    parts = describe_model(batch.model)
+    parts["slaves"] = walked(len(batch.dual.coords))
+    parts["sample weights"] = walked(batch.weight, batch.shares)
+    parts["loss"] = _losses(batch)
+    parts["labels"] = walked(known, *((k, s.possible) for k, s in special))
+    if special:
+        own = [(k, s.completion) for k, s in special if s.completion is not None]
+        parts["first completions"] = walked(*((k, s.start) for k, s in special))
+        parts["completion"] = walked(*((k, identify_function(function)) for k, function in own))
+    return parts
+
+
+def describe_model(crf: CRF) -> dict[str, Walk]:
+    """What the variables, the costs, and the blocks of each potential are."""
+    parts = {
+        "variables": walked(crf.n_states, crf.parts),
+        "unary costs": walked(crf.unary, crf.constant),
     }
-
-
-def describe_model(crf: CRF) -> dict[str, str]:
-    """Digests of the variables, the costs, and the blocks of each potential."""
-    parts: dict[str, list[str]] = {}
     for block in crf.blocks:
         try:
             state: Any = block.state()
         except ValueError:  # it goes into no file, so all of its attributes count
             state = vars(block)
-        parts.setdefault(f"blocks {block.name!r}", []).append(_identified(state))
-    found = {name: digest(blocks) for name, blocks in parts.items()}
-    return {"variables": digest(crf.n_states), "unary costs": digest([crf.unary, crf.constant])} | (
-        found
-    )
+        parts.setdefault(f"blocks {block.name!r}", Walk()).try_add((type(block), state))
+    return parts
 
 
-def _unknown(batch: SampleBatch) -> list[tuple[int, np.ndarray]]:
-    """The samples of which not all labels are given, and the labels that each variable may have."""
-    given = [sample.hidden is None and sample.allowed is None for sample in batch.samples]
-    return [(k, batch.samples[k].possible) for k, known in enumerate(given) if not known]
+def walked(*things: Any) -> Walk:
+    """A walk through some things."""
+    walk = Walk()
+    for thing in things:
+        walk.try_add(thing)
+    return walk
 
 
-def _distinct(things: Iterable[Any]) -> list[str]:
-    """Each of the things once, by their texts; the samples mostly share one object."""
-    return sorted({_identified(thing) for thing in {id(t): t for t in things}.values()})
-
-
-def _identified(thing: Any) -> str:
-    try:
-        return identify(thing)
-    except ValueError:
-        return UNIDENTIFIED
+def _losses(batch: SampleBatch) -> Walk:
+    """The parameters of the samples' losses, mostly one object, and what they add to the costs."""
+    model, augmented, losses = batch.model, batch.augmented, batch.losses
+    walk = walked(losses[0])
+    if len(set(map(id, losses))) > 1:
+        number = {id(loss): k for k, loss in reversed([*enumerate(losses)])}
+        walk = walked(*(losses[k] for k in number.values()), [number[id(loss)] for loss in losses])
+    if augmented is not model:
+        walk.add((augmented.unary, augmented.constant))
+        if [len(block) for block in augmented.blocks] != [len(block) for block in model.blocks]:
+            walk = Walk.merged([walk, *describe_model(augmented).values()])
+    return walk
 
 
 def _function_or_name(thing: Any) -> str:
@@ -127,4 +136,11 @@ def _validation(validation: Any) -> str:
     if callable(validation):
         return identify_function(validation)
     samples: Sequence[Sample] = validation
-    return digest([[describe_model(s.crf), np.asarray(s.labels)] for s in samples])
+    described = [{**describe_model(s.crf), "labels": walked(np.asarray(s.labels))} for s in samples]
+    return _digest(walk for parts in described for walk in parts.values())
+
+
+def _digest(walks: Iterable[Walk]) -> str:
+    """32 characters, and a mark if there is something that cannot be identified."""
+    text = Walk.merged(walks).text()
+    return digest(text) + UNIDENTIFIED * (UNIDENTIFIED in text)
