@@ -69,6 +69,18 @@ def _find(root, v):
 
 
 @njit(cache=True, nogil=True)
+def has_cycle(edges, n_vars):
+    """Is there a cycle, or a double edge?"""
+    root = np.arange(n_vars)
+    for e in range(len(edges)):
+        a, b = _find(root, edges[e, 0]), _find(root, edges[e, 1])
+        if a == b:
+            return True
+        root[a] = b
+    return False
+
+
+@njit(cache=True, nogil=True)
 def spanning_forests(edges, n_vars):
     """Edge-disjoint trees (E,): spanning forests are peeled off greedily, each of their
     components is a tree.

@@ -17,7 +17,8 @@ import numpy as np
 
 from gmlearn._utils.keys import hashed, match
 from gmlearn.model.crf import CRF
-from gmlearn.potentials.base import Block, RaggedBlock
+from gmlearn.potentials.base import Block
+from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.slaves import CliqueGroup, FreeGroup, SlaveGroup, SlaveResult
 from gmlearn.slaves.base import Features
 from gmlearn.slaves.choose import choose_solver, has_edge_form
@@ -458,10 +459,11 @@ def _solvable(block: Block, power: str | None) -> list[Block]:
 
 def with_free_variables(crf: CRF, groups: list[SlaveGroup]) -> list[SlaveGroup]:
     """Add a group for the variables that no slave holds."""
-    owner = np.repeat(np.arange(crf.n_vars), crf.n_states)
-    held = np.zeros(crf.n_vars, bool)
+    held = np.zeros(crf.n_coords, bool)
     for group in groups:
-        held[owner[group.coords[group.coords < crf.n_coords]]] = True
+        held[group.coords[group.coords < crf.n_coords]] = True
+    if crf.n_vars:
+        held = np.logical_or.reduceat(held, crf.offsets[:-1])
     free = np.flatnonzero(~held)
     return [*groups, FreeGroup(free, crf.offsets)] if len(free) else groups
 

@@ -109,9 +109,12 @@ class Auto(Decomposition):
 
     def resolve_each(self, crfs: Sequence[CRF]) -> list[Decomposition]:
         registered = reversed(registry.objects("decomposition"))
-        candidates = [known for known in registered if known.name != self.name]
-        chains = Chains()
-        return [next((c for c in candidates if c.claims(crf)), chains) for crf in crfs]
+        # few have a claim, and there may be thousands of small models
+        candidates = [c for c in registered if type(c).claims is not Decomposition.claims]
+        chains: list[Decomposition] = [Chains()] * len(crfs)
+        for candidate in reversed(candidates):
+            chains = [candidate if candidate.claims(crf) else old for crf, old in zip(crfs, chains)]
+        return chains
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         found = self.resolve(crf)

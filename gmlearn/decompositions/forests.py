@@ -23,20 +23,15 @@ Assignment = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def is_forest(crf: CRF) -> bool:
     """Are all cliques edges, without a cycle (or a double edge)?"""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    from gmlearn.decompositions._assign_numba import has_cycle
 
     blocks = crf.clique_blocks
     if not all(is_edge_block(b) for b in blocks):
         return False
-    edges = np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
-    if len(edges) >= crf.n_vars and len(edges):
+    if sum(len(b) for b in blocks) >= max(crf.n_vars, 1):
         return False
-    graph = coo_array(
-        (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(crf.n_vars, crf.n_vars)
-    )
-    n_components, _ = connected_components(graph, directed=False)
-    return n_components == crf.n_vars - len(edges)
+    edges = [np.zeros((0, 2), np.int64), *(b.variables for b in blocks)]
+    return not has_cycle(np.concatenate(edges), crf.n_vars)
 
 
 def forest_slaves(crf: CRF, assign: Assignment, power: str | None) -> Slaves:
@@ -50,14 +45,13 @@ def forest_slaves(crf: CRF, assign: Assignment, power: str | None) -> Slaves:
     groups: list[SlaveGroup] = []
     if edge_blocks:
         edges = np.concatenate([b.variables for b in edge_blocks])
-        low, high = edges.min(axis=1), edges.max(axis=1)
-        _, first, same, count = np.unique(
-            low * np.int64(crf.n_vars) + high,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
-        )
-        if power == "log_partition" and (count > 1).any():
+        if power == "log_partition" and has_parallel(edges, crf.n_vars):
+            _, first, same, count = np.unique(
+                edge_keys(edges, crf.n_vars),
+                return_index=True,
+                return_inverse=True,
+                return_counts=True,
+            )
             order = np.argsort(first)  # edges come in the order of the blocks
             rank = np.argsort(order)
             tree = assign(edges[first[order]], crf.parts)[rank[same]]
@@ -67,6 +61,18 @@ def forest_slaves(crf: CRF, assign: Assignment, power: str | None) -> Slaves:
             groups.append(ForestGroup(edge_blocks, tree, int(tree.max()) + 1, crf.offsets))
     groups += clique_groups(crf, [b for b in crf.clique_blocks if not is_edge_block(b)], power)
     return Slaves(crf, with_free_variables(crf, groups))
+
+
+def edge_keys(edges: np.ndarray, n_vars: int) -> np.ndarray:
+    """int (E,): the same number for edges with the same ends."""
+    low = np.minimum(edges[:, 0], edges[:, 1])  # faster than along an axis of two
+    return low * np.int64(n_vars - 1) + edges[:, 0] + edges[:, 1]
+
+
+def has_parallel(edges: np.ndarray, n_vars: int) -> bool:
+    """Do any two edges have the same ends?"""
+    keys = np.sort(edge_keys(edges, n_vars))
+    return bool((keys[1:] == keys[:-1]).any())
 
 
 def trees_of_edges(

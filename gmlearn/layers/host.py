@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy as np
 from gmlearn._utils.validation import check_choice
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.loss import LossOptions, LossState, loss_of
-from gmlearn.layers.plan import Plan
-from gmlearn.layers.relaxed import RelaxedOptions, least_labels, relaxed_of
+from gmlearn.layers.plan import Plan, Plans
+from gmlearn.layers.relaxed import RelaxedOptions, relaxed_of
+from gmlearn.layers.samples import JoinedSamples
 from gmlearn.model.crf import CRF
 
 #: relative step of the differences that give a product with the Jacobian of marginals, and how
@@ -25,8 +27,6 @@ from gmlearn.model.crf import CRF
 STEP, EXACTNESS = 1e-4, 1e-8
 #: method of `relaxed` for each output of a layer
 METHODS = {"marginals": "soft", "sparsemap": "sparsemap", "labels": "dual"}
-#: batches of samples whose joined models are kept
-MOST_PLANS = 16
 
 
 class Host:
@@ -40,16 +40,16 @@ class Host:
 
     def __init__(self, models: CRF | Sequence[CRF], options: LossOptions | RelaxedOptions):
         self.shared = isinstance(models, CRF)
-        self.models = [models] if isinstance(models, CRF) else list(models)
-        wrong = [k for k, crf in enumerate(self.models) if not isinstance(crf, CRF)]
-        if wrong or not self.models:
-            given = type(self.models[wrong[0]]).__name__ if wrong else "an empty list"
+        models = [models] if isinstance(models, CRF) else list(models)
+        wrong = [k for k, crf in enumerate(models) if not isinstance(crf, CRF)]
+        if wrong or not models:
+            given = type(models[wrong[0]]).__name__ if wrong else "an empty list"
             raise TypeError(f"models: expected a gmlearn.CRF or a list of them, got {given}")
+        #: copies: later changes of the given models are not seen
+        self.models = [crf.copy() for crf in models]
         self.options = options
         #: sample id -> dual costs
         self.kept: dict[int, DualCosts | None] = {}
-        #: number of samples, or their ids -> joined models, the last used last
-        self._plans: dict[Any, Plan] = {}
 
     @classmethod
     def of_loss(cls, models: Any, kind: str, reduction: str, options: dict[str, Any]) -> Host:
@@ -64,7 +64,7 @@ class Host:
         return cls(models, RelaxedOptions(method=METHODS[output], **options))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plans": {}}
+        return {name: value for name, value in vars(self).items() if name != "_plans"}
 
     # ------------------------------------------------------------------ models of one batch
 
@@ -82,35 +82,30 @@ class Host:
             raise ValueError(f"ids: expected 0..{len(self.models) - 1}, got {unknown[0]}")
         return [int(i) for i in chosen]
 
-    def _models(self, n: int, ids: list[int] | None) -> list[CRF]:
-        return self.models * n if self.shared else [self.models[i] for i in ids or []]
+    @cached_property
+    def _plans(self) -> Plans:
+        return Plans(self.models, self.options)
 
-    def plan(self, n: int, ids: list[int] | None, truth: Any, costs: Any) -> Plan:
-        """The joined models of a batch; those of earlier batches are used again, unless some of
-        their blocks have other `costs`.
+    def feed(
+        self, unary: Any, ids: list[int] | None, truth: Any = None, costs: Any = None
+    ) -> tuple[Plan, JoinedSamples]:
+        """The joined models of a batch, and their samples; some of their blocks may have other
+        `costs`.
         """
-        names = [f"[{k}]" if ids is None else f"[{k}] (sample id {ids[k]})" for k in range(n)]
-        options = self.options
-        crfs = self._models(n, ids)
-        if costs is not None and isinstance(options, LossOptions):
-            crfs = with_costs(crfs, costs)
-            options = replace(options, gradients=True)
-        key = n if self.shared else tuple(ids or [])
-        known = self._plans.pop(key, None) if costs is None else None
-        if known is None:
-            first = [least_labels(crf) for crf in crfs] if truth is None else truth
-            labels = [np.asarray(t)[: crf.n_vars] for t, crf in zip(first, crfs)]
-            if len(first) != n:
-                raise ValueError(f"truth: expected one for each of {n} samples, got {len(first)}")
-            known = Plan(crfs, labels, options, names)
-        known.places.names = names
-        if costs is None:
-            self._plans[key] = known
-            if len(self._plans) > MOST_PLANS:
-                del self._plans[next(iter(self._plans))]
-        return known
+        n = len(unary)
 
-    def _state(self, ids: list[int] | None, n: int) -> LossState | None:
+        def name(k: int) -> str:
+            return f"[{k}]" if ids is None else f"[{k}] (sample id {ids[k]})"
+
+        numbers = np.zeros(n, np.int64) if self.shared else np.array(ids, np.int64)
+        if costs is None:
+            return self._plans.feed(numbers, unary, truth, name)
+        crfs = with_costs([self.models[k] for k in numbers.tolist()], costs)
+        assert isinstance(self.options, LossOptions)  # of layers, only losses take costs
+        options = replace(self.options, gradients=True)
+        return Plans(crfs, options).feed(np.arange(n), unary, truth, name)
+
+    def _state(self, ids: list[int] | None) -> LossState | None:
         if ids is None or self.options.copies > 1:
             return None
         return LossState([self.kept.get(i) for i in ids])
@@ -128,8 +123,8 @@ class Host:
         costs).
         """
         chosen = self._chosen(len(unary), ids)
-        plan = self.plan(len(unary), chosen, truth, costs)
-        samples, state = plan.feed(unary, truth), self._state(chosen, len(unary))
+        plan, samples = self.feed(unary, chosen, truth, costs)
+        state = self._state(chosen)
         assert isinstance(plan.options, LossOptions)
         found = loss_of(samples, plan.options, _floats(weights), state)
         self._keep(chosen, found.state)
@@ -140,11 +135,10 @@ class Host:
     def _relaxed(self, unary: Any, weights: Any, ids: Any, **changes: Any) -> Any:
         """(joined models, relaxed solutions)."""
         chosen = self._chosen(len(unary), ids)
-        plan = self.plan(len(unary), chosen, None, None)
+        plan, samples = self.feed(unary, chosen)
         assert isinstance(self.options, RelaxedOptions)
         options = replace(self.options, **changes)
-        state = self._state(chosen, len(unary))
-        found = relaxed_of(plan.feed(unary), options, _floats(weights), state)
+        found = relaxed_of(samples, options, _floats(weights), self._state(chosen))
         self._keep(chosen, found.state)
         return plan, found
 
@@ -182,8 +176,8 @@ class Host:
         from gmlearn.solvers.many import solve_forests
 
         chosen = self._chosen(len(unary), ids)
-        plan = self.plan(len(unary), chosen, None, None)
-        samples, named = plan.feed(unary), _floats(weights)
+        _, samples = self.feed(unary, chosen)
+        named = _floats(weights)
         crfs = samples.present()
         found = solve_forests(crfs, named) or [solve(crf, named) for crf in crfs]
         return [np.pad(r.labels, (0, len(u) - len(r.labels))) for r, u in zip(found, unary)]

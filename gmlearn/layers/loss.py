@@ -22,7 +22,7 @@ import numpy as np
 
 from gmlearn._utils.validation import check_array, check_choice, check_number, check_sequence
 from gmlearn.decompositions.base import DualCosts
-from gmlearn.layers.plan import Plan, PlanOptions
+from gmlearn.layers.plan import PlanOptions, Plans
 from gmlearn.layers.samples import COSTS, JoinedSamples, Settings
 from gmlearn.learn.batch import SampleBatch, Vertex
 from gmlearn.learn.batch_checks import broken_block
@@ -267,14 +267,27 @@ class LossPlan:
     def __init__(self, crf: CRF | Sequence[CRF], truth: Any, **options: Any):
         self.options = LossOptions(**options)
         self.single = isinstance(crf, CRF)
-        crfs, truths, _ = _lists(crf, truth, None)
-        self.plan = Plan(crfs, truths, self.options)
+        crfs, self.truths, _ = _lists(crf, truth, None)
+        self._plans = Plans(crfs, self.options)
+        self._feed(None, None, None)  # bad labels are refused now
+
+    def _feed(self, numbers: np.ndarray | None, unary: Any, truth: Any) -> JoinedSamples:
+        """Some samples, or all, at costs and labels; their own labels by default."""
+        if truth is None:
+            truth = self.truths if numbers is None else [self.truths[k] for k in numbers.tolist()]
+
+        def name(k: int) -> str:
+            return f"[{k}]" if numbers is None else f"[{k}] (sample {numbers[k]})"
+
+        chosen = np.arange(len(self.truths)) if numbers is None else numbers
+        return self._plans.feed(chosen, unary, truth, name)[1]
 
     def __call__(
         self,
         unary: Any = None,
         weights: Any = None,
         *,
+        samples: Any = None,
         truth: Any = None,
         state: LossState | None = None,
     ) -> LossResult:
@@ -285,14 +298,28 @@ class LossPlan:
         unary : (V, L), for a list of models (B, V, L) or a list of (V, L): costs that are added to
             those of the models. Rows beyond a model's variables are ignored.
         weights : of the models, by segment.
-        truth : other true labels, of the same form as before.
-        state : of an earlier result, whose multipliers are the first ones.
+        samples : int (B,), the numbers of the models that make up a batch, in the order of `unary`;
+            all by default.
+        truth : other true labels of these, of the same form as before.
+        state : of an earlier result for the same samples, whose multipliers are the first ones.
         """
+        chosen = None if samples is None else self._numbers(samples)
         if self.single:
             unary = None if unary is None else [unary]
             truth = None if truth is None else [truth]
-        answer = loss_of(self.plan.feed(unary, truth), self.options, weights, state)
+        answer = loss_of(self._feed(chosen, unary, truth), self.options, weights, state)
         return _only(answer) if self.single else answer
+
+    def _numbers(self, samples: Any) -> np.ndarray:
+        if self.single:
+            raise ValueError("samples: the plan is for one model, expected None")
+        n = len(self.truths)
+        numbers = check_array("samples", samples, ndim=1, dtype=np.int64)
+        wrong = numbers[(numbers < 0) | (numbers >= n)]
+        if wrong.size or not numbers.size:
+            given = int(wrong[0]) if wrong.size else "none"
+            raise ValueError(f"samples: expected numbers in 0..{n - 1}, got {given}")
+        return numbers
 
 
 def loss_of(

@@ -2,49 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gmlearn.model.crf import CRF
+from gmlearn._utils.ranges import ranges
 
 
 class Places:
     """Costs and labels of a batch, as one padded array or one array for each model, to and from
     flat ones.
 
-    Attributes
+    Parameters
     ----------
+    states : int (V,), numbers of states of the variables of all models.
     shapes : int (n, 2), variables and largest number of states of each model.
-    names : what samples are called in messages.
+    name : what a sample is called in messages, by its place in the batch.
     """
 
-    def __init__(self, crfs: Sequence[CRF], names: Sequence[str] | None = None):
-        self.shapes = np.array([(c.n_vars, c.n_states.max(initial=1)) for c in crfs], np.int64)
-        self.names = [f"[{k}]" for k in range(len(crfs))] if names is None else list(names)
-        states = np.concatenate([c.n_states for c in crfs])
-        self.home = np.repeat(np.arange(len(crfs)), self.shapes[:, 0])
-        first = np.cumsum(self.shapes[:, 0]) - self.shapes[:, 0]
+    def __init__(self, states: np.ndarray, shapes: np.ndarray, name: Callable[[int], str]):
+        self.shapes, self.name = shapes, name
+        self.states = states
+        self.home = np.repeat(np.arange(len(shapes)), shapes[:, 0])
+        first = np.cumsum(shapes[:, 0]) - shapes[:, 0]
         #: int (V,): the number of each variable within its model
         self.variable = np.arange(len(states)) - first[self.home]
-        #: int (n_coords,): the variable and the label of each coordinate
-        self.owner = np.repeat(np.arange(len(states)), states)
-        self.label = np.arange(len(self.owner)) - np.repeat(np.cumsum(states) - states, states)
         self._known: tuple[Any, Any] = (None, None)
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """int (n_coords,): the variable of each coordinate."""
+        return np.repeat(np.arange(len(self.states)), self.states)
+
+    @cached_property
+    def label(self) -> np.ndarray:
+        """int (n_coords,): the label of each coordinate."""
+        return ranges(np.zeros_like(self.states), self.states)
 
     def costs(self, given: Any, name: str = "unary") -> np.ndarray:
         """float (n_coords,): costs, without NaN and -inf."""
         flat = _ravelled(given)
         place = self._place(name, given)
-        flat = flat.astype(float) if place is None else flat[place].astype(float)
+        flat = (flat if place is None else flat[place]).astype(float, copy=False)
+        if np.isfinite(flat).all():
+            return flat
         wrong = ~(flat > -np.inf)
         if wrong.any():
             at = int(wrong.argmax())
             v, l = int(self.owner[at]), int(self.label[at])
             raise ValueError(
-                f"{name}{self.names[self.home[v]]}: the cost of variable {self.variable[v]}, label "
-                f"{l} is {flat[at]}; expected finite costs, or +inf to forbid"
+                f"{name}{self.name(int(self.home[v]))}: the cost of variable {self.variable[v]}, "
+                f"label {l} is {flat[at]}; expected finite costs, or +inf to forbid"
             )
         return flat
 
@@ -61,18 +71,32 @@ class Places:
         return [np.asarray(a)[:n, :size] for a, (n, size) in zip(given, self.shapes.tolist())]
 
     def labels(self, given: Any, name: str = "truth") -> np.ndarray:
-        """int (V,): labels of all variables."""
-        lengths = np.array([np.shape(a)[0] if np.ndim(a) == 1 else -1 for a in given])
+        """int (V,): labels of all variables, within their numbers of states."""
+        whole = self._whole(given, name)
+        wrong = np.flatnonzero((whole < 0) | (whole >= self.states))
+        if len(wrong):
+            v = int(wrong[0])
+            raise ValueError(
+                f"{name}{self.name(int(self.home[v]))}: variable {self.variable[v]} has states "
+                f"0..{self.states[v] - 1}, got {whole[v]}"
+            )
+        return whole
+
+    def _whole(self, given: Any, name: str) -> np.ndarray:
         self._check_number(name, given)
+        shapes = [np.shape(a) for a in given]
+        lengths = np.array([shape[0] if len(shape) == 1 else -1 for shape in shapes])
         wrong = np.flatnonzero(lengths < self.shapes[:, 0])
         if len(wrong):
             k = int(wrong[0])
             raise ValueError(
-                f"{name}{self.names[k]}: expected shape ({self.shapes[k, 0]},), got "
-                f"{np.shape(given[k])}"
+                f"{name}{self.name(k)}: expected shape ({self.shapes[k, 0]},), got {shapes[k]}"
             )
-        flat = _ravelled(given)
-        chosen = flat[(np.cumsum(lengths) - lengths)[self.home] + self.variable]
+        chosen = _ravelled(given)
+        if len(chosen) > len(self.states):
+            chosen = chosen[(np.cumsum(lengths) - lengths)[self.home] + self.variable]
+        if chosen.dtype.kind in "iu":
+            return chosen.astype(np.int64)
         whole = chosen.astype(np.int64)
         if (whole != chosen).any():
             raise ValueError(f"{name}: expected whole numbers, got {chosen[whole != chosen][0]}")
@@ -91,14 +115,15 @@ class Places:
             size = widest if padded else size
             if len(shape) != 2 or shape[0] < n or shape[1] != size:
                 raise ValueError(
-                    f"{name}{self.names[k]}: expected shape ({n}, {size}), got {tuple(shape)}"
+                    f"{name}{self.name(k)}: expected shape ({n}, {size}), got {tuple(shape)}"
                 )
         rows, columns = np.array(each).T
+        if int(self.states.sum()) == int((rows * columns).sum()):
+            self._known = (shapes, None)
+            return None
         start = np.cumsum(rows * columns) - rows * columns
         of_variable = start[self.home] + self.variable * columns[self.home]
-        place: np.ndarray | None = of_variable[self.owner] + self.label
-        if len(self.owner) == int((rows * columns).sum()):
-            place = None
+        place = of_variable[self.owner] + self.label
         self._known = (shapes, place)
         return place
 
@@ -120,4 +145,6 @@ def _ravelled(given: Any) -> np.ndarray:
     """All numbers of an array, or of a list of arrays."""
     if not isinstance(given, (list, tuple)):
         return np.asarray(given).ravel()
+    if all(type(a) is np.ndarray for a in given):
+        return np.concatenate([a.ravel() for a in given])
     return np.concatenate([np.ravel(a) for a in given])

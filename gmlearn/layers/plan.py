@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
+from gmlearn.layers.models import Models
 from gmlearn.layers.places import Places
-from gmlearn.layers.samples import JoinedSamples, Settings
+from gmlearn.layers.samples import JoinedSamples, Settings, checked_samples
+from gmlearn.learn.sample import Sample, plain_samples
 from gmlearn.model.crf import CRF
+
+#: batches of which the plans are kept
+MOST_PLANS = 16
 
 
 class PlanOptions(ABC):
@@ -36,21 +42,26 @@ class PlanOptions(ABC):
         known: JoinedSamples | None,
     ) -> JoinedSamples:
         """The models, or their copies, joined and decomposed: `known` ones, where they will do."""
-        crfs, truths = [*crfs] * self.copies, [*truths] * self.copies
-        masks = None if hidden is None else [*hidden] * self.copies
-        unary = self.noisy(np.concatenate([c.unary for c in crfs[: len(crfs) // self.copies]]))
-        if (
-            known is not None
-            and masks is None
-            and known.settings == self.settings
-            and known.holds(crfs)
-            and known.move(unary, np.concatenate(truths))
-        ):
-            return known
-        samples = JoinedSamples(crfs, truths, masks, self.settings)
-        if self.copies > 1 and not samples.move(unary):
-            return samples.rebuilt(unary, None)
-        return samples
+        if known is not None and hidden is None and known.settings == self.settings:
+            unary = self.noisy(np.concatenate([crf.unary for crf in crfs]))
+            labels = np.concatenate([*truths] * self.copies)
+            if known.holds([*crfs] * self.copies) and known.move(unary, labels):
+                return known
+        models = Models(crfs, self.settings.decomposition)
+        samples = checked_samples(crfs, truths, hidden)
+        return self.taken(models, np.arange(len(models)), samples)
+
+    def taken(
+        self, models: Models, numbers: np.ndarray, samples: Sequence[Sample]
+    ) -> JoinedSamples:
+        """Samples of some models, or copies of them, joined and decomposed."""
+        copies = [*samples] * self.copies
+        joined = JoinedSamples(models, np.tile(numbers, self.copies), copies, self.settings)
+        if self.copies > 1:
+            unary = self.noisy(joined.unary[: len(joined.unary) // self.copies])
+            if not joined.move(unary):
+                return joined.rebuilt(unary, None)
+        return joined
 
 
 class Plan:
@@ -63,15 +74,22 @@ class Plan:
 
     def __init__(
         self,
-        crfs: Sequence[CRF],
-        truths: Sequence[Any],
+        models: Models,
+        numbers: np.ndarray,
+        truth: Any,
         options: PlanOptions,
-        names: Sequence[str] | None = None,
+        name: Callable[[int], str],
     ):
+        # a `truth` of None stands for the labels of least unary cost
         self.options = options
-        self.samples = options.joined(crfs, truths, None, None)
-        self.unary = np.concatenate([crf.unary for crf in crfs])
-        self.places = Places(crfs, names)
+        crfs = [models.crfs[k] for k in numbers.tolist()]
+        shapes = np.stack([models.n_vars[numbers], models.widest[numbers]], axis=1)
+        states = models.states[ranges(models.first[numbers], shapes[:, 0])]
+        self.places = Places(states, shapes, name)
+        labels = [least_labels(crf) for crf in crfs] if truth is None else truth
+        samples = plain_samples(crfs, self.places.labels(labels))
+        self.samples = options.taken(models, numbers, samples)
+        self.unary = self.samples.own_unary[: int(models.n_coords[numbers].sum())]
 
     def feed(self, unary: Any = None, truth: Any = None) -> JoinedSamples:
         """The samples with other costs, which are added to the models' own, and other labels."""
@@ -81,3 +99,37 @@ class Plan:
         if not self.samples.move(costs, labels):
             self.samples = self.samples.rebuilt(costs, labels)
         return self.samples
+
+
+class Plans:
+    """Plans for batches of some models, which are read once: later changes of theirs are not seen.
+
+    The plans used last are kept, for batches that come again.
+    """
+
+    def __init__(self, crfs: Sequence[CRF], options: PlanOptions):
+        self.options = options
+        self.models = Models([crf.copy() for crf in crfs], options.settings.decomposition)
+        #: numbers of models -> plan, the last used last
+        self._known: dict[bytes, Plan] = {}
+
+    def feed(
+        self, numbers: np.ndarray, unary: Any, truth: Any, name: Callable[[int], str]
+    ) -> tuple[Plan, JoinedSamples]:
+        """The plan for the models of these numbers, and its samples at costs and labels as in
+        `Plan.feed`; samples are called `name(k)` in messages.
+        """
+        key = numbers.tobytes()
+        known = self._known.pop(key, None)
+        plan = Plan(self.models, numbers, truth, self.options, name) if known is None else known
+        plan.places.name = name
+        samples = plan.feed(unary, None if known is None else truth)
+        self._known[key] = plan
+        if len(self._known) > MOST_PLANS:
+            del self._known[next(iter(self._known))]
+        return plan, samples
+
+
+def least_labels(crf: CRF) -> np.ndarray:
+    """int (V,): the label of least unary cost of each variable."""
+    return crf.rows(crf.unary, np.inf).argmin(axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.loss import LossState, ascend, keep, likelihood, start_at
-from gmlearn.layers.plan import PlanOptions
+from gmlearn.layers.plan import PlanOptions, least_labels
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.layers.sparsemap import SparseMAP
 from gmlearn.learn.batch import SampleBatch
@@ -150,11 +150,6 @@ def relaxed_of(
         kept += keep(batch, lam)
     node = samples.rows(np.concatenate(means))
     return Relaxed(node, np.concatenate(bound), LossState(kept, samples), tuple(systems))
-
-
-def least_labels(crf: CRF) -> np.ndarray:
-    """int (V,): the label of least unary cost of each variable."""
-    return crf.rows(crf.unary, np.inf).argmin(axis=1)
 
 
 def _hard(

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.learn.batch import Recipe, SampleBatch, batch_sizes
+from gmlearn._utils.ranges import ranges
+from gmlearn.layers.models import Models
+from gmlearn.learn.batch import Recipe, SampleBatch, shared_batches
 from gmlearn.learn.batch_checks import check_feasible
 from gmlearn.learn.sample import Sample, check_plain_samples, check_sample
 from gmlearn.losses.base import Loss, make_loss
 from gmlearn.model.crf import CRF
+from gmlearn.model.join import join
 from gmlearn.model.weights import WeightLayout
 
 #: the segment that the gradients in the blocks' own numbers come in
@@ -45,6 +48,10 @@ class JoinedSamples:
     What is built depends on the models' blocks. Unary costs and true labels may change afterwards
     (`move`), for the price of writing them down.
 
+    Parameters
+    ----------
+    models, numbers : the samples' models.   samples : checked ones, of these.
+
     Attributes
     ----------
     crfs : of each sample, as they were built.   blocks : theirs.
@@ -55,29 +62,30 @@ class JoinedSamples:
 
     def __init__(
         self,
-        crfs: Sequence[CRF],
-        truths: Sequence[Any],
-        hidden: Sequence[Any] | None,
+        models: Models,
+        numbers: np.ndarray,
+        samples: list[Sample],
         settings: Settings,
     ):
         self.settings, self.loss = settings, make_loss(settings.loss)
-        self.latent = hidden is not None and any(h is not None for h in hidden)
-        if hidden is None:
-            samples = check_plain_samples(crfs, truths)
-        else:
-            given = enumerate(zip(crfs, truths, hidden))
-            samples = [check_sample(k, Sample(*own)) for k, own in given]
+        self.latent = any(s.hidden is not None for s in samples)
+        self.models, self.numbers = models, numbers
         self.crfs = [s.crf for s in samples]
         self.blocks = [list(crf.blocks) for crf in self.crfs]
         self.truth = np.concatenate([s.labels for s in samples])
-        self.unary = np.concatenate([crf.unary for crf in self.crfs])
+        #: the models' own unary costs
+        self.own_unary = models.unary(numbers)
+        self.unary = self.own_unary
         #: where the variables, and the labels of variables, of each sample begin
-        self.first_variable = np.cumsum([0, *(crf.n_vars for crf in self.crfs)])
-        self.first_label = np.cumsum([0, *(crf.n_coords for crf in self.crfs)])
-        self.check_costs(self.unary)
-        segments = (block.segments() for blocks in self.blocks for block in blocks)
-        self.layout = WeightLayout.merged(segments, "models")
-        sizes = batch_sizes(samples, settings.decomposition, MOST_SAMPLES, MOST_LABELS)
+        self.first_variable = np.concatenate([[0], np.cumsum(models.n_vars[numbers])])
+        self.first_label = np.concatenate([[0], np.cumsum(models.n_coords[numbers])])
+        #: bool (n_coords,), labels that are not forbidden
+        self.finite = np.isfinite(self.unary)
+        if not self.finite.all():
+            self.check_costs(self.unary)
+        self.layout = models.layout
+        labels, joint = models.n_coords[numbers].tolist(), models.joint[numbers].tolist()
+        sizes = shared_batches(labels, joint, MOST_SAMPLES, MOST_LABELS)
         self.ends = np.cumsum([0, *sizes]).tolist()
         self.batches = [self._batch(samples[a:b], a) for a, b in pairwise(self.ends)]
         #: what the loss adds to the unary costs, by the first sample of a batch
@@ -94,18 +102,21 @@ class JoinedSamples:
     @cached_property
     def states(self) -> np.ndarray:
         """int (V,): the numbers of states of all samples' variables."""
-        return np.concatenate([crf.n_states for crf in self.crfs])
+        models, numbers = self.models, self.numbers
+        return models.states[ranges(models.first[numbers], models.n_vars[numbers])]
 
     def _batch(self, samples: list[Sample], first: int) -> SampleBatch:
         layout = self.layout
-        if len(samples) == 1:
-            # the model of a batch gets other costs, and that of one sample is not joined
-            samples = [replace(samples[0], crf=samples[0].crf.copy())]
         if self.settings.gradients:
             samples, size = with_gradients(samples)
             layout = WeightLayout({**layout.shapes, COSTS: (size,)})
+            model = join([s.crf for s in samples])
+        else:
+            end = first + len(samples)
+            unary = self.unary[self.first_label[first] : self.first_label[end]]
+            model = self.models.take(self.numbers[first:end], unary)
         recipe = Recipe(self.loss, self.settings.decomposition, layout, self.settings.temperature)
-        batch = SampleBatch(first, samples, recipe)
+        batch = SampleBatch(first, samples, recipe, model)
         if self.settings.labelled and not np.isfinite(batch.truth_fixed):
             check_feasible(batch)
         return batch
@@ -120,13 +131,15 @@ class JoinedSamples:
         """Move to other unary costs (n_coords,) and true labels (V,) of all samples; False, and
         nothing has changed, where slaves would have to be built anew.
         """
-        self.check_costs(unary)
+        finite = np.isfinite(unary)
+        if not finite.all():
+            self.check_costs(unary)
         truth = truth if self.settings.labelled else None
         relabelled = truth is not None and not np.array_equal(truth, self.truth)
         slaves = all(batch.dual.slaves.crf is batch.augmented for batch in self.batches)
         if self.latent or not slaves or (relabelled and self.loss.adds("blocks", "constant")):
             return False
-        if not np.array_equal(np.isinf(unary), np.isinf(self.unary)):
+        if not np.array_equal(finite, self.finite):
             return False  # labels that are forbidden are not counted when slaves are made
         if truth is not None and relabelled:
             self.check_labels(truth)
@@ -148,7 +161,10 @@ class JoinedSamples:
         """The same models at other costs and labels, with other settings, joined anew."""
         crfs = self.present(unary)
         labels = np.split(self.truth if truth is None else truth, self.first_variable[1:-1])
-        return JoinedSamples(crfs, labels, self.hidden, replace(self.settings, **changes))
+        settings = replace(self.settings, **changes)
+        models = Models(crfs, settings.decomposition)
+        samples = checked_samples(crfs, labels, self.hidden)
+        return JoinedSamples(models, np.arange(len(crfs)), samples, settings)
 
     def present(self, unary: np.ndarray | None = None) -> list[CRF]:
         """The models with the present unary costs, or with others (n_coords,)."""
@@ -168,10 +184,12 @@ class JoinedSamples:
         """float (n_coords,): what the loss adds to the unary costs."""
         known = self._loss_costs.get(batch.first)
         if known is None or relabelled:
+            known = self.loss.joined_unary(batch.model, batch.truth)
+        if known is None:
             given = zip(batch.samples, batch.losses, batch.truths)
             own = [(s.crf, loss.unary(s.crf, labels, s.observed)) for s, loss, labels in given]
             known = np.concatenate([np.zeros(c.n_coords) if u is None else u for c, u in own])
-            self._loss_costs[batch.first] = known
+        self._loss_costs[batch.first] = known
         return known
 
     def check_costs(self, unary: np.ndarray) -> None:
@@ -235,6 +253,15 @@ class JoinedSamples:
                 begin = end
             out.append(own)
         return out
+
+
+def checked_samples(
+    crfs: Sequence[CRF], truths: Sequence[Any], hidden: Sequence[Any] | None
+) -> list[Sample]:
+    """Samples with true labels (V,) each, and with masks (V,) or None of what is hidden."""
+    if hidden is None:
+        return check_plain_samples(crfs, truths)
+    return [check_sample(k, Sample(*own)) for k, own in enumerate(zip(crfs, truths, hidden))]
 
 
 def with_gradients(samples: Sequence[Sample]) -> tuple[list[Sample], int]:

@@ -74,29 +74,34 @@ class SampleBatch:
         `coord_shares`, (n_coords,), are those of the slaves' and the coordinates' samples. What
         slaves, truths and minima sum to is weighted by them; who multiplies it by `weight` has the
         sum with all c_k.
-    model, augmented : the joined models without and with the loss.   dual : the slaves.
+    model, augmented : the joined models without (as given, where known) and with the loss.
+    dual : the slaves.
     memory : what the optimiser remembers of the batch, a dataclass of arrays. It stays with the
         batch's worker and goes into checkpoints; None until it is made.
     scratch : whatever an optimiser makes from the rest.
     """
 
-    def __init__(self, first: int, samples: Sequence[Sample], recipe: Recipe):
+    def __init__(
+        self, first: int, samples: Sequence[Sample], recipe: Recipe, model: CRF | None = None
+    ):
         self.first = first
-        self.samples = [check_sample(first + k, s) for k, s in enumerate(samples)]
-        self.losses = [own_loss(first + k, s, recipe.loss) for k, s in enumerate(self.samples)]
+        # no calls where there is nothing to do: samples come in thousands
+        self.samples = [
+            s if getattr(s, "given", None) is not None else check_sample(k, s)
+            for k, s in enumerate(samples, first)
+        ]
+        self.losses = [
+            recipe.loss if s.loss is None and s.allowed is None else own_loss(k, s, recipe.loss)
+            for k, s in enumerate(self.samples, first)
+        ]
         self.recipe, self.layout, self.temperature = recipe, recipe.layout, recipe.temperature
         weights = np.array([s.weight for s in self.samples])
         self.weight = float(weights.max())
         self.shares = None if (weights == self.weight).all() else weights / self.weight
-        #: the loss-augmented models one by one, until `check_batch` has seen them
-        self.separate = [
-            loss.augment(s.crf, s.labels, s.observed) for s, loss in zip(self.samples, self.losses)
-        ]
         #: float (n,): what no slave holds of each sample
-        self.constants = np.array([crf.constant for crf in self.separate])
-        self.model = _union([s.crf for s in self.samples])
-        alone = all(crf is s.crf for crf, s in zip(self.separate, self.samples))
-        self.augmented = self.model if alone else _union(self.separate)
+        self.constants = np.array([s.crf.constant for s in self.samples])
+        self.model = _union([s.crf for s in self.samples]) if model is None else model
+        self.augmented = self._augmented()
         power = "log_partition" if self.temperature > 0 else None
         slaves = decompose(self.augmented, recipe.decomposition, power)
         #: at a temperature: the soft slaves
@@ -116,6 +121,28 @@ class SampleBatch:
         self.scratch: Any = None
         self.completed = not self.latent
         self.set_truth(np.concatenate([s.labels for s in self.samples]))
+
+    def _augmented(self) -> CRF:
+        """The joined models of E(x) - Delta(x, truth)."""
+        loss = self.losses[0]
+        if all(own is loss for own in self.losses):
+            if not loss.adds("unary", "blocks", "constant"):
+                return self.model
+            plain = not any(s.latent for s in self.samples)
+            labels = np.concatenate([s.labels for s in self.samples])
+            unary = loss.joined_unary(self.model, labels) if plain else None
+            if unary is not None:
+                augmented = self.model.copy()
+                augmented.unary += unary
+                return augmented
+        separate = self.separate()
+        self.constants = np.array([crf.constant for crf in separate])
+        return _union(separate)
+
+    def separate(self) -> list[CRF]:
+        """The loss-augmented models one by one."""
+        given = zip(self.samples, self.losses)
+        return [loss.augment(s.crf, s.labels, s.observed) for s, loss in given]
 
     @cached_property
     def learns_unary(self) -> bool:
@@ -267,18 +294,26 @@ def batch_sizes(
     """
     if isinstance(samples, LazySamples):
         return [1] * len(samples)
+    crfs = [check_sample(k, sample).crf for k, sample in enumerate(samples)]
+    joint = [own.joint for own in resolve_each(crfs, decomposition)]
+    return shared_batches([crf.n_coords for crf in crfs], joint, most, most_labels)
+
+
+def shared_batches(
+    labels: Sequence[int], joint: Sequence[bool], most: int, most_labels: int
+) -> list[int]:
+    """`batch_sizes` of samples whose variables have so many labels; `joint` says which may share a
+    batch.
+    """
     sizes: list[int] = []
     room = 0.0
-    crfs = [check_sample(k, sample).crf for k, sample in enumerate(samples)]
-    for crf, own in zip(crfs, resolve_each(crfs, decomposition)):
-        fits = sizes and crf.n_coords <= room and sizes[-1] < most
-        joint = own.joint
-        if fits and joint:
+    for own, may in zip(labels, joint):
+        if sizes and may and own <= room and sizes[-1] < most:
             sizes[-1] += 1
         else:
             sizes.append(1)
-            room = most_labels if joint else 0.0
-        room -= crf.n_coords
+            room = most_labels if may else 0.0
+        room -= own
     return sizes
 
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 def check_batch(batch: SampleBatch) -> None:
     """No NaN in costs and features, no loss at the truth, no truth that is forbidden."""
     check_features(batch)
-    for k, (sample, loss) in enumerate(zip(batch.samples, batch.losses), batch.first):
+    given = enumerate(zip(batch.samples, batch.losses, batch.separate()), batch.first)
+    for k, (sample, loss, augmented) in given:
         value = loss.value(sample.crf, sample.labels, sample.labels, sample.observed)
         if value != 0.0:
             raise ValueError(
                 f"samples[{k}]: the loss {loss.name!r} is {value:g} at the truth, expected 0"
             )
-        emitted = loss_emitted(sample, batch.separate[k - batch.first])
+        emitted = loss_emitted(sample, augmented)
         if abs(emitted) > 1e-9:
             raise ValueError(
                 f"samples[{k}]: what the loss {loss.name!r} adds to the energy (unary, blocks, "
@@ -34,7 +35,6 @@ def check_batch(batch: SampleBatch) -> None:
             )
     if not np.isfinite(batch.truth_fixed):
         check_feasible(batch)
-    batch.separate = []
 
 
 def check_features(batch: SampleBatch) -> None:

@@ -34,6 +34,12 @@ class Loss(ABC):
         """-Delta's part on single variables, costs (n_coords,)."""
         return None
 
+    def joined_unary(self, crf: CRF, truth: np.ndarray) -> np.ndarray | None:
+        """The same (n_coords,) of all models that were joined into `crf`, all observed, for losses
+        that add no more than it; None to be asked model by model.
+        """
+        return None
+
     def blocks(self, crf: CRF, truth: np.ndarray, observed: np.ndarray) -> list[Block]:
         """-Delta's cliques, as fixed blocks with the sign already turned."""
         return []

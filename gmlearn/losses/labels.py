@@ -63,6 +63,11 @@ class Hamming(LabelLoss):
             )
         return self.scale * wrong * np.repeat(self.weights, crf.n_states)
 
+    def joined_unary(self, crf: CRF, truth: np.ndarray) -> np.ndarray | None:
+        # a subclass may look at the whole of its model
+        alone = type(self) is not Hamming or self.weights is not None
+        return None if alone else -self.costs(crf, truth)
+
 
 class WeightedHamming(Hamming):
     """Hamming loss with a factor for each true label, to balance rare classes: delta_v(l) =

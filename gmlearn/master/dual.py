@@ -70,7 +70,9 @@ class Dual:
         #: float (n_coords,): the unary costs
         self.unary = self.slaves.unary(w)
         #: what each copy of a coordinate has of its unary cost
-        self.unary_share = self.unary / np.maximum(self.slaves.count, 1.0)
+        self.unary_share = self.unary
+        if not self.slaves.disjoint:
+            self.unary_share = self.unary / np.maximum(self.slaves.count, 1.0)
 
     @property
     def share(self) -> np.ndarray:

@@ -58,8 +58,10 @@ class TemperedSlaves:
     """
 
     def __init__(self, slaves: Slaves, rho: np.ndarray | None = None, levels: int = MOST_LEVELS):
+        held = held_by(slaves)
         if rho is None:
-            rho = slave_temperatures(slaves)
+            rho = slave_temperatures(slaves, held)
+        self._disjoint = is_disjoint(slaves, held)
         groups: list[SlaveGroup] = []
         chosen: list[float] = []
         ends = np.cumsum([g.n for g in slaves.groups])
@@ -75,7 +77,7 @@ class TemperedSlaves:
     @cached_property
     def exact(self) -> bool:
         """Does no variable with a choice stand in two slaves? Then the bound is log Z."""
-        return is_disjoint(self.slaves) and bool((self.rho <= 1.0).all())
+        return self._disjoint and bool((self.rho <= 1.0).all())
 
     def round(
         self, dual: Dual, theta: np.ndarray, temperature: float, weight: np.ndarray | None = None
@@ -127,18 +129,23 @@ def split_by_weight(slaves: Slaves, shares: np.ndarray | None, soft: bool) -> Sl
     return with_groups(slaves, groups)
 
 
-def slave_temperatures(slaves: Slaves) -> np.ndarray:
+#: (variable, slave), see `slave_variables`; None where coordinates are not labels of variables
+Held = tuple[np.ndarray, np.ndarray] | None
+
+
+def slave_temperatures(slaves: Slaves, held: Held = None) -> np.ndarray:
     """Temperatures rho (n_slaves,) that add up to 1 or more at every variable, as small as one
     pass can make them.
 
     A slave gets 1 / (slaves that hold v), the largest over its variables; then what is left over
     at all of its variables is taken back, slave after slave. Where coordinates are not labels of
-    variables all are 1.
+    variables all are 1. `held` by the slaves, where it is known.
     """
     n = slaves.n_slaves
-    if type(slaves).indicators is not Slaves.indicators or n == 0:
+    held = held_by(slaves) if held is None else held
+    if held is None or n == 0:
         return np.ones(n)
-    variable, owner = slave_variables(slaves)
+    variable, owner = held
     count = np.bincount(variable, minlength=slaves.crf.n_vars)
     rho = np.zeros(n)
     np.maximum.at(rho, owner, 1.0 / count[variable])
@@ -150,33 +157,31 @@ def slave_temperatures(slaves: Slaves) -> np.ndarray:
     return rho
 
 
+def held_by(slaves: Slaves) -> Held:
+    """`slave_variables`, where coordinates are labels of variables."""
+    own = type(slaves).indicators is not Slaves.indicators
+    return None if own else slave_variables(slaves)
+
+
 def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:
     """(variable, slave), int (S,): who holds which variable, ordered by slave; without variables
     that have one possible label.
     """
+    from gmlearn.master._temperatures_numba import held_variables
+
     crf = slaves.crf
-    number = np.repeat(np.arange(slaves.n_slaves), slaves.sizes)
-    possible = np.isfinite(crf.unary)
-    # slaves may have coordinates beyond the labels, or none at all
-    further = max(slaves.n_coords - crf.n_coords, 0)
-    single = (slaves.coords < slaves.n_labels) & np.append(possible, np.ones(further, bool))[
-        slaves.coords
-    ]
-    owner = np.repeat(np.arange(crf.n_vars), crf.n_states)
-    key = number[single] * np.int64(crf.n_vars) + owner[slaves.coords[single]]
-    if len(key) and (key[1:] < key[:-1]).any():
-        key.sort()
-    first = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else key
-    pairs = key[first[np.diff(np.append(first, len(key))) > 1]]
-    return pairs % crf.n_vars, pairs // crf.n_vars
+    # slaves may have coordinates beyond the labels
+    n = min(slaves.n_labels, crf.n_coords)
+    owner = np.repeat(np.arange(crf.n_vars), crf.n_states)[:n]
+    return held_variables(slaves.coords, slaves.sizes, owner, np.isfinite(crf.unary)[:n])
 
 
-def is_disjoint(slaves: Slaves) -> bool:
+def is_disjoint(slaves: Slaves, held: Held = None) -> bool:
     """Does no variable with a choice stand in two slaves? Then bounds by slaves are exact."""
-    if type(slaves).indicators is not Slaves.indicators:
+    held = held_by(slaves) if held is None else held
+    if held is None:
         return slaves.n_slaves <= 1
-    variable, _ = slave_variables(slaves)
-    return slaves.exact and bool((np.bincount(variable) <= 1).all())
+    return slaves.exact and bool((np.bincount(held[0]) <= 1).all())
 
 
 def rounded_up(rho: np.ndarray, levels: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn._utils.validation import check_array, check_number, is_number
 from gmlearn.model.weights import WeightLayout
 from gmlearn.potentials.base import Block
@@ -119,7 +120,7 @@ class CRF:
                     "each variable"
                 )
             flat = check_array("costs", costs, shape=expected, allow_inf=True).ravel()
-        slots = np.repeat(self.offsets[variables], states) + _ranges(states)
+        slots = np.repeat(self.offsets[variables], states) + ranges(np.zeros_like(states), states)
         np.add.at(self.unary, slots, flat)
         return self
 
@@ -192,8 +193,8 @@ class CRF:
         self._check_range(full, fixed)
         clamped = self.copy()
         states = self.n_states[fixed]
-        slots = np.repeat(self.offsets[fixed], states) + _ranges(states)
-        chosen = np.repeat(full[fixed], states) == _ranges(states)
+        slots = np.repeat(self.offsets[fixed], states) + ranges(np.zeros_like(states), states)
+        chosen = np.repeat(full[fixed], states) == ranges(np.zeros_like(states), states)
         clamped.unary[slots[~chosen]] = np.inf
         return clamped
 
@@ -383,9 +384,3 @@ def check_parameters(call: str, kind: type, given: dict[str, Any]) -> None:
         elif others:
             hint = f"; {unknown[0]!r} belongs to {', '.join(others[:4])}"
     raise TypeError(f"{call}: {problem}; it takes {', '.join(accepted)}{hint}")
-
-
-def _ranges(lengths: np.ndarray) -> np.ndarray:
-    """0..n-1 for each n in `lengths`, one after the other."""
-    ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from gmlearn.model.crf import CRF
-from gmlearn.potentials.base import Block, RaggedBlock
+from gmlearn.potentials.base import Block
+from gmlearn.potentials.ragged_block import RaggedBlock
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.arguments import arguments_of, check_lengths, check_names
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.gradient import CostGradient, Weights
 from gmlearn.potentials.inputs import alike, same, stacked
-from gmlearn.potentials.ragged import RaggedArrays
 
 #: joint states that a dense table of a whole block may have before `Block.table` refuses
 MAX_TABLE_ENTRIES = 20_000_000
@@ -90,8 +90,7 @@ class Block(CostGradient, ABC):
 
     def _places(self, cliques: np.ndarray) -> np.ndarray:
         """Where the members of some cliques stand among all members."""
-        start, size = self.indptr[cliques], np.diff(self.indptr)[cliques]
-        return np.repeat(start - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+        return ranges(self.indptr[cliques], np.diff(self.indptr)[cliques])
 
     def features_by(self, x: np.ndarray, group: np.ndarray, n: int) -> dict[str, np.ndarray]:
         """Features (n, *shape) summed within groups of cliques, `group` int (M,) below `n`."""
@@ -225,13 +224,16 @@ class Block(CostGradient, ABC):
         mine, theirs = vars(self), vars(other)
         if type(self) is not type(other) or len(mine) != len(theirs):
             return False
-        joined, own = self._joined, self.per_clique
-        # a loop, not all(...): thousands of small models are joined for one prediction
+        rows = (*self._joined, *self.per_clique)
+        # a loop without calls: thousands of small models are joined for one prediction
         for name, a in mine.items():
             b = theirs.get(name, self)
             if a is b:
                 continue
-            if not (alike if name in joined or name in own else same)(a, b):
+            if type(a) is type(b) is np.ndarray and name in rows:
+                if a.shape[1:] != b.shape[1:]:
+                    return False
+            elif not (alike if name in rows else same)(a, b):
                 return False
         return True
 
@@ -241,8 +243,16 @@ class Block(CostGradient, ABC):
         for name in (*self._joined, *self.per_clique):
             if getattr(self, name) is not None:
                 setattr(whole, name, stacked([getattr(b, name) for b in blocks]))
-        whole.variables = np.concatenate([b.variables + s for b, s in zip(blocks, shifts)])
+        whole.variables = whole.variables + np.repeat(shifts, [len(b) for b in blocks])[:, None]
         return whole
+
+    def select(self, index: np.ndarray, shift: np.ndarray) -> Self:
+        """The cliques at `index` (M',), repeats allowed, each on variables `shift` (M',) further on
+        that have as many states.
+        """
+        part = self.take(index)
+        part.variables = part.variables + shift[:, None]
+        return part
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -345,114 +355,6 @@ class Block(CostGradient, ABC):
     def __repr__(self) -> str:
         labels = "" if self.states is None else f", L={self.max_states}"
         return f"{type(self).__name__}(M={len(self)}, k={self.arity}{labels})"
-
-
-class RaggedBlock(Block):
-    """Cliques of different sizes: labels and thetas come flat, member by member, with `indptr`.
-
-    `energy` and `features` receive `x` (S,) and may use ``np.add.reduceat(..., self.indptr[:-1])``.
-    """
-
-    #: attributes with a leading S (one entry per member)
-    per_member: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, cliques: Any):
-        name = f"{type(self).__name__}.cliques"
-        if type(cliques) is np.ndarray and cliques.ndim == 2:
-            cliques = RaggedArrays(cliques.ravel(), np.full(len(cliques), cliques.shape[1]))
-        try:
-            parts = RaggedArrays.of(cliques)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: expected a list of integer arrays ({error})") from None
-        empty = np.flatnonzero(parts.sizes == 0)
-        if empty.size:
-            raise ValueError(f"{name}: clique {int(empty[0])} is empty")
-        self._members = check_array(name, parts.values, dtype=np.int64)
-        self._indptr = np.concatenate([[0], np.cumsum(parts.sizes)]).astype(np.int64)
-        self.states = None  # type: ignore[assignment]  # known once bound
-
-    @property
-    def members(self) -> np.ndarray:
-        return self._members
-
-    @property
-    def indptr(self) -> np.ndarray:
-        return self._indptr
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """int (M,): members of each clique."""
-        return np.diff(self._indptr)
-
-    @property
-    def owner(self) -> np.ndarray:
-        """int (S,): the clique of each member."""
-        return np.repeat(np.arange(len(self)), self.sizes)
-
-    @property
-    def arity(self) -> int:
-        return int(self.sizes.max(initial=0))
-
-    def __len__(self) -> int:
-        return len(self._indptr) - 1
-
-    def _check_distinct(self) -> None:
-        n = int(self._members.max(initial=0)) + 1
-        ordered = np.sort(self.owner * np.int64(n) + self._members)
-        twice = np.flatnonzero(ordered[1:] == ordered[:-1])
-        if twice.size:
-            clique = int(ordered[twice[0]] // n)
-            raise ValueError(f"{self}: clique {clique} names a variable twice")
-
-    @property
-    def cliques(self) -> RaggedArrays:
-        return RaggedArrays(self._members, self.sizes)
-
-    def take(self, index: Any) -> Self:
-        index = np.atleast_1d(np.arange(len(self))[index])
-        part = copy.copy(self)
-        sizes = self.sizes[index]
-        part._indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        where = np.repeat(self._indptr[index] - part._indptr[:-1], sizes) + np.arange(
-            part._indptr[-1]
-        )
-        part._members = self._members[where]
-        for attribute, cut in [
-            *((a, index) for a in ("gradient_start", *self.per_clique)),
-            *((a, where) for a in ("states", *self.per_member)),
-        ]:
-            value = getattr(self, attribute)
-            if value is not None:
-                setattr(part, attribute, value[cut])
-        return part
-
-    @property
-    def _joined(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("_members", "_indptr", "states", "gradient_start", *self.per_member)
-
-    def join(self, blocks: Sequence[Block], shifts: Sequence[int]) -> Block:
-        whole = copy.copy(self)
-        for name in (*self._joined, *self.per_clique):
-            if getattr(self, name) is not None:
-                setattr(whole, name, np.concatenate([getattr(b, name) for b in blocks]))
-        whole._members = np.concatenate([b.members + s for b, s in zip(blocks, shifts)])
-        sizes = np.concatenate([np.diff(b.indptr) for b in blocks])
-        whole._indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return whole
-
-    def gather(self, x: np.ndarray) -> np.ndarray:
-        return x[self._members]
-
-    def shape_members(self, per_member: np.ndarray) -> np.ndarray:
-        return per_member
-
-    def dense(self, w: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same for cliques of one size."""
-        if len(np.unique(self.sizes)) > 1:
-            raise ValueError(
-                f"{self}: cliques of different sizes have no common table; take cliques of one size"
-            )
-        return super().dense(w)
 
 
 def weighted_bincount(index: np.ndarray, weight: np.ndarray | None, minlength: int) -> np.ndarray:

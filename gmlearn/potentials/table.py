@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn._utils.validation import check_array
 from gmlearn.potentials.base import Block, Weights
 from gmlearn.potentials.form import PairwiseForm
@@ -108,6 +109,16 @@ class Table(Block):
             whole.values = np.concatenate(pools)
             whole.start = whole.start + np.repeat(begin, [len(b) for b in blocks])
         return whole
+
+    def select(self, index: np.ndarray, shift: np.ndarray) -> Table:
+        part = super().select(index, shift)
+        first, number = np.unique(part.start, return_inverse=True)
+        size = np.zeros(len(first), np.int64)
+        np.maximum.at(size, number, part.shapes.prod(axis=1))
+        if 2 * size.sum() < len(part.values):  # few of the tables
+            part.values = part.values[ranges(first, size)]
+            part.start = (np.cumsum(size) - size)[number]
+        return part
 
     def dense(self, w: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.values, self.start, self.strides

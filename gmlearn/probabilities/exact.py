@@ -11,7 +11,8 @@ from gmlearn.decompositions import decompose
 from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
-from gmlearn.potentials.base import Block, RaggedBlock
+from gmlearn.potentials.base import Block
+from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.probabilities.junction import JunctionTree
 from gmlearn.probabilities.method import (
     MarginalMethod,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block, RaggedBlock
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block
+from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.registry import registry
 from gmlearn.slaves.base import SlaveSolver
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block, RaggedBlock
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block
 from gmlearn.potentials.form import PairwiseForm
 from gmlearn.potentials.pairwise import Difference, LearntTable, Potts, Truncated
+from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.potentials.table import Table
 from gmlearn.slaves.base import Features, SlaveSolver
 

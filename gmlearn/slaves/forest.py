@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn.potentials.base import Block
 from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult
 from gmlearn.slaves.junction_tree import (
@@ -17,7 +18,6 @@ from gmlearn.slaves.junction_tree import (
     Part,
     by_shape,
     pair_tables,
-    ranges,
     sum_features,
 )
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.potentials.base import Block, RaggedBlock
+from gmlearn._utils.ranges import ranges
+from gmlearn.potentials.base import Block
+from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.slaves.base import Features, SlaveGroup, SlaveResult, SoftResult
 from gmlearn.slaves.elimination import (
     MAX_TABLE,
@@ -23,11 +25,6 @@ from gmlearn.slaves.elimination import (
     one_after_the_other,
     program_of,
 )
-
-
-def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """start[0], start[0] + 1, ..., `count[0]` of them, then those of start[1], and so on."""
-    return np.repeat(start - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
 
 
 def by_shape(block: Block) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, ...]]]:

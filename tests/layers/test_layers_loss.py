@@ -427,7 +427,7 @@ def test_a_plan_names_sample_and_tensor_of_bad_input():
         plan([np.zeros((3, 3))], w)
     with pytest.raises(ValueError, match=r"truth\[1\]: expected shape \(2,\), got \(1,\)"):
         plan(None, w, truth=[[0, 0, 0], [0]])
-    with pytest.raises(ValueError, match=r"samples\[1\]\.labels: variable 0 has states 0\.\.2"):
+    with pytest.raises(ValueError, match=r"truth\[1\]: variable 0 has states 0\.\.2"):
         plan(None, w, truth=[[0, 0, 0], [3, 0]])
     with pytest.raises(ValueError, match="truth: expected whole numbers, got 0"):
         plan(None, w, truth=[[0, 0, 0], [0.5, 0]])
