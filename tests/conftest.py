@@ -41,6 +41,42 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         raise pytest.UsageError(f"tests left files in {ROOT}: {', '.join(sorted(left))}")
 
 
+def listed_tiers() -> dict[str, str]:
+    """Test, or one of its cases -> "merge" or "slow", as tests/slow_tests.txt has them."""
+    lines = (ROOT / "tests" / "slow_tests.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split(" ", 1) for line in lines if line and not line.startswith("#")]
+    return {test: tier for tier, test in pairs}
+
+
+#: lines of tests/slow_tests.txt that no collected test fits
+UNUSED = pytest.StashKey[set[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what tests/slow_tests.txt lists, before pytest chooses by marks."""
+    tiers = listed_tiers()
+    used = set()
+    for item in items:
+        case = item.nodeid
+        for name in (case, case.partition("[")[0]):
+            if name in tiers:
+                used.add(name)
+                item.add_marker("slow")
+                if tiers[name] == "merge":
+                    item.add_marker("merge")
+                break
+    config.stash[UNUSED] = tiers.keys() - used
+
+
+@pytest.fixture
+def unused_lines(pytestconfig):
+    """Lines of tests/slow_tests.txt that fit no test; skips where not all tests are collected."""
+    if [str(argument).rstrip("/") for argument in pytestconfig.args] not in (["tests"], []):
+        pytest.skip("only part of the tests is collected")
+    return pytestconfig.stash[UNUSED]
+
+
 @pytest.fixture
 def put(tmp_path):
     """put("x.uai", text or bytes) -> path"""

@@ -186,3 +186,7 @@ def test_exceptions_are_still_needed(relative, room):
 def test_no_two_test_files_share_a_name():
     names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
     assert len(names) == len(set(names))
+
+
+def test_the_list_of_slow_tests_names_tests(unused_lines):
+    assert unused_lines == set()

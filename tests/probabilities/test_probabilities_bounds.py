@@ -36,7 +36,7 @@ def check_bounds(seed, kind, temperature):
 @example(39, "implication", 0.2)
 @example(58, "hard", 1.0)
 @example(276, "cardinality", 0.2)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(seeds, st.sampled_from(KINDS), st.sampled_from([0.4, 1.0]))
 def test_bounds_hold(seed, kind, temperature):
     check_bounds(seed, kind, temperature)

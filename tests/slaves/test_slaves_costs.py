@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from core_cases import seeds
 from scipy.optimize import linear_sum_assignment
 
 import gmlearn as gm
@@ -134,13 +135,13 @@ def test_slow_min_marginals_keep_srmp_out(kind):
         assert srmp_suits(gm.decompose(crf))
 
 
-def test_more_powers_never_hurt():
+@pytest.mark.parametrize("seed", seeds(2, daily=1))
+def test_more_powers_never_hurt(seed):
     """`auto` takes the same way with slow min-marginals as without them."""
-    for seed in range(2):
-        answers = []
-        for kind in (Hungarian, SlowMarginals):
-            with loopback():
-                gm.register(kind())
-                answers.append(gm.solve(model(16, seed)))
-        assert answers[0].energy == answers[1].energy and answers[0].bound == answers[1].bound
+    answers = []
+    for kind in (Hungarian, SlowMarginals):
+        with loopback():
+            gm.register(kind())
+            answers.append(gm.solve(model(16, seed)))
+    assert answers[0].energy == answers[1].energy and answers[0].bound == answers[1].bound
     assert SlowMarginals.asked == 0
