@@ -235,11 +235,12 @@ class StructuredBase(BaseEstimator):
         return self._collect([self.shape_labels(x, own) for x, own in zip(inputs, scores)])
 
     def score(self, X: Any, y: Any) -> float:
-        """The share of right labels; those that training has not seen count as wrong."""
+        """The share of right labels; one that training has not seen is an error."""
         check_is_fitted(self, "model_")
         found = [np.ravel(p) for p in self.predict(X)]
         targets = self._targets(y, len(found))
         for k, (own, predicted) in enumerate(zip(targets, found)):
+            self._encode(k, own)
             if len(own) != len(predicted):
                 raise ValueError(f"y[{k}]: expected {len(predicted)} labels, got {len(own)}")
         return float(np.mean(np.concatenate(found) == np.concatenate(targets)))
