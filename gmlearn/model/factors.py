@@ -41,26 +41,25 @@ class FactorGraph:
         too large to write out.
         """
         blocks = blocks_by_size(crf, chosen)
-        parts = [_factors(b, w) for b in blocks]
-        begin = np.cumsum([0] + [len(p[3]) for p in parts])
-
-        def joined(i: int, dtype: type, shift: bool = False) -> np.ndarray:
-            arrays = [p[i] + (begin[k] if shift else 0) for k, p in enumerate(parts)]
-            return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype)
-
-        sizes = (
-            np.concatenate([np.diff(b.indptr) for b in blocks]) if blocks else np.zeros(0, np.int64)
-        )
-        scope = np.concatenate([b.members for b in blocks]) if blocks else np.zeros(0, np.int64)
+        nothing = np.zeros(0, np.int64)
+        stride, start, scale, values = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
+        scope, sizes, begin = [nothing], [nothing], 0
+        for block in blocks:
+            first, step, factor, table = _factors(block, w)
+            start.append(first + begin)
+            stride.append(step)
+            scale.append(factor)
+            values.append(table)
+            scope.append(block.members)
+            sizes.append(np.full(len(block), block.arity))
+            begin += len(table)
+        indptr = np.zeros(1 + sum(map(len, sizes)), np.int64)
+        np.cumsum(np.concatenate(sizes), out=indptr[1:])
         return cls(
             crf.offsets,
             crf.unary_costs(w),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            scope,
-            joined(1, np.int64),
-            joined(0, np.int64, shift=True),
-            joined(2, float),
-            joined(3, float),
+            indptr,
+            *(np.concatenate(whole) for whole in (scope, stride, start, scale, values)),
         )
 
     @property
@@ -131,7 +130,8 @@ def _factors(
     """(start (M,), stride (S,), scale (M,), values) of one block."""
     if block.arity == 2 and not isinstance(block, RaggedBlock):
         form = block.pairwise(w)
-        stride = np.stack([form.stride, np.ones(len(block), np.int64)], axis=1)
+        stride = np.ones((len(block), 2), np.int64)
+        stride[:, 0] = form.stride
         return form.start, stride.ravel(), form.scale, form.values
     values, start, stride = block.dense(w)
     return start, stride.ravel(), np.ones(len(block)), values

@@ -126,8 +126,9 @@ class Table(Block):
     @property
     def strides(self) -> np.ndarray:
         """int (M, k): how far one more in a label moves within the table."""
-        ones = np.ones((len(self), 1), np.int64)
-        return np.concatenate([np.cumprod(self.shapes[:, :0:-1], axis=1)[:, ::-1], ones], axis=1)
+        steps = np.ones(self.shapes.shape, np.int64)
+        steps[:, :-1] = self.shapes[:, :0:-1].cumprod(axis=1)[:, ::-1]
+        return steps
 
     def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
         return self.values[self.start + (x * self.strides).sum(axis=1)]

@@ -43,9 +43,9 @@ class JunctionTree:
             self.label_ptr, self.label = labels_left(graph.offsets, kept)
         else:
             self.label_ptr, self.label = remove_impossible(graph.offsets, *cliques, kept)
-        domain = np.diff(self.label_ptr)
-        self.possible = bool((domain > 0).all())
-        self.live = np.flatnonzero(domain > 1)
+        domain = self.label_ptr[1:] - self.label_ptr[:-1]
+        self.possible = bool(domain.all())
+        self.live = (domain > 1).nonzero()[0]
         self.states = domain[self.live]
         if self.possible:
             slot = np.full(graph.n_vars, -1)
@@ -111,7 +111,9 @@ class JunctionTree:
             x, _ = self._collected
             del self._collected
             distribute_one(self._program, x, joint)
-        domain = np.diff(self.label_ptr)
+        if len(self.live) == len(self.label_ptr) - 1 and len(self.label) == len(self.graph.unary):
+            return joint[: len(self.label)].copy(), joint
+        domain = self.label_ptr[1:] - self.label_ptr[:-1]
         own = np.ones(len(self.label))
         own[np.repeat(domain > 1, domain)] = joint[: int(self.states.sum())]
         out = np.zeros(len(self.graph.unary))

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gmlearn.model.crf import CRF
-from gmlearn.model.factors import FactorGraph, table_entries
-from gmlearn.potentials.base import MAX_TABLE_ENTRIES
+from gmlearn.model.factors import FactorGraph
+from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block
 from gmlearn.probabilities.result import Marginals, MarginalStatus
 
 
@@ -135,10 +135,13 @@ class MarginalMethod(ABC):
 
 def lacks_tables(crf: CRF) -> str | None:
     """Why the cliques of a model cannot be written out as tables; None if they can."""
-    large = [b for b in crf.clique_blocks if b.table_size() > MAX_TABLE_ENTRIES]
-    if large:
-        return f"{large[0]} has no table"
-    entries = table_entries(crf)
+    entries = 0.0
+    for block in crf.clique_blocks:
+        # of less than MAX_TABLE_ENTRIES altogether, none is too large
+        own = Block.form_size(block)
+        if own > MAX_TABLE_ENTRIES and block.table_size() > MAX_TABLE_ENTRIES:
+            return f"{block} has no table"
+        entries += own
     if entries > MAX_TABLE_ENTRIES:
         return f"its tables have {entries:.3g} entries (limit {MAX_TABLE_ENTRIES:.3g})"
     return None
