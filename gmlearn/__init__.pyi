@@ -56,6 +56,7 @@ from gmlearn.decompositions import (
     Slaves as Slaves,
     Subgraphs as Subgraphs,
     decompose as decompose,
+    SpanningHypertrees as SpanningHypertrees,
     Strips as Strips,
 )
 from gmlearn.master import (

@@ -30,10 +30,12 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
 
     return [
         d.Auto(),
+        d.Reweighted(),
         d.PerClique(),
         d.Chains(),
         d.RowsColumns(),
         d.SpanningTrees(),
+        d.SpanningHypertrees(),
         d.Subgraphs(),
         d.Components(),
         d.Strips(),

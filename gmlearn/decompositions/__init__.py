@@ -8,11 +8,13 @@ from gmlearn.decompositions.builtin import (
     Auto,
     Chains,
     PerClique,
+    Reweighted,
     RowsColumns,
     SpanningTrees,
     decompose,
     resolve_each,
 )
+from gmlearn.decompositions.hypertrees import SpanningHypertrees
 from gmlearn.decompositions.strips import Strips
 from gmlearn.decompositions.subgraphs import Components, Subgraphs
 
@@ -22,8 +24,10 @@ __all__ = [
     "Components",
     "Decomposition",
     "PerClique",
+    "Reweighted",
     "RowsColumns",
     "Slaves",
+    "SpanningHypertrees",
     "SpanningTrees",
     "Strips",
     "Subgraphs",

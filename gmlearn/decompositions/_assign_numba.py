@@ -1,4 +1,4 @@
-"""Compiled assignment of edges to chains and to spanning forests."""
+"""Compiled assignment of edges to chains and to spanning forests, and of cliques to one forest."""
 
 import numpy as np
 from numba import njit
@@ -114,3 +114,24 @@ def spanning_forests(edges, n_vars):
                     count += 1
                 tree[e] = name[a]
     return tree
+
+
+@njit(cache=True, nogil=True)
+def in_forest(indptr, scope, order, n_vars):
+    """Which cliques (n,), taken in `order`, join variables that no earlier ones connect: those
+    close no cycle. Parallel edges, and cliques inside one that was taken, are left out.
+    """
+    root = np.arange(n_vars)
+    kept = np.zeros(len(order), np.bool_)
+    for i in range(len(order)):
+        first, last = indptr[order[i]], indptr[order[i] + 1]
+        apart = True
+        for j in range(first, last):
+            for k in range(first, j):
+                if _find(root, scope[j]) == _find(root, scope[k]):
+                    apart = False
+        if apart:
+            kept[i] = True
+            for j in range(first + 1, last):
+                root[_find(root, scope[j])] = _find(root, scope[first])
+    return kept

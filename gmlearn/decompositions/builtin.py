@@ -16,7 +16,8 @@ from gmlearn.decompositions.base import (
     with_free_variables,
 )
 from gmlearn.decompositions.forests import forest_slaves, is_forest
-from gmlearn.decompositions.subgraphs import Components
+from gmlearn.decompositions.hypertrees import SpanningHypertrees
+from gmlearn.decompositions.subgraphs import MAX_SHARED, Components
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid, grid_widths
 from gmlearn.potentials.base import Block
@@ -25,6 +26,8 @@ from gmlearn.slaves.elimination import elimination_order
 
 #: what one soft slave for each connected part may cost, and the most variables that are looked at
 PASSES, MOST_VARIABLES = 16.0, 20_000
+#: hypertrees of a model, and the most table entries of models that get them
+N_HYPERTREES, MOST_ENTRIES = 4, 2.0**17
 
 
 class PerClique(Decomposition):
@@ -118,9 +121,38 @@ class Auto(Decomposition):
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         found = self.resolve(crf)
-        if found.name == Chains.name and power == "log_partition" and small_parts(crf):
-            found = Components()
+        if found.name == Chains.name and power == "log_partition":
+            found = self.soft(crf)
         return found.decompose(crf, power)
+
+    def soft(self, crf: CRF) -> Decomposition:
+        """The decomposition for soft minima of a model that nobody claims."""
+        return Components() if small_parts(crf) else Chains()
+
+
+class Reweighted(Auto):
+    """The choice of likelihoods and of the upper bound of log Z: as "auto", but where that shares
+    variables of a model with cycles, overlapping hypertrees with learnt weights.
+
+    They cost more than chains, and their bound is several times as tight.
+    """
+
+    name = "reweighted"
+
+    def soft(self, crf: CRF) -> Decomposition:
+        found = super().soft(crf)
+        if found.name != Chains.name or not overlap_pays(crf):
+            return found
+        # induced width 2, or more where that costs nothing
+        table = min(max(float(crf.n_states.max()) ** 3, 16.0), 2.0**12)
+        return SpanningHypertrees(N_HYPERTREES, table)
+
+
+def overlap_pays(crf: CRF) -> bool:
+    """Has the model cycles, and few enough cliques, all of which can be shared?"""
+    size = sum(Block.form_size(b) for b in crf.clique_blocks)
+    small = all(0 < b.table_size() <= MAX_SHARED for b in crf.clique_blocks)
+    return small and size <= MOST_ENTRIES and crf.n_vars <= MOST_VARIABLES and not is_forest(crf)
 
 
 def small_parts(crf: CRF) -> bool:

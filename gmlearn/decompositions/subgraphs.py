@@ -7,7 +7,7 @@ The relaxation then asks for the same marginals of shared cliques, not just of s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ from gmlearn.slaves.junction_tree import by_shape
 
 #: joint labels beyond which a clique keeps a slave of its own, and beyond which it is not shared
 MAX_CLIQUE, MAX_SHARED = 2**16, 2**8
+
+
+#: (number of a block, some of its cliques (n,)) -> which slaves hold which of them (int (m,), by
+#: slave; int (m,), places among the n)
+Held = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Subgraphs(Decomposition):
@@ -108,22 +113,26 @@ def cover(
     share: bool,
     power: str | None,
     max_arity: float = np.inf,
+    held: Held | None = None,
 ) -> Slaves:
-    """One slave for each set, holding the cliques of at most `max_arity` variables inside it; a
-    slave for each other clique.
+    """One slave for each set, holding the cliques of at most `max_arity` variables inside it, or
+    those that `held` names; a slave for each other clique.
     """
     parts: list[Part] = []
     shared: list[SharedCliques] = []
     rest: list[Block] = []
     inside = Inside(sets, crf.n_vars)
     next_coord = crf.n_coords
-    for block in crf.clique_blocks:
+    for number, block in enumerate(crf.clique_blocks):
         alone = np.ones(len(block), bool)
         for index, variables, shape in by_shape(block):
             size = float(np.prod(np.array(shape, float)))
             if len(shape) > max_arity or size > MAX_CLIQUE or size * len(index) > MAX_TABLE_ENTRIES:
                 continue
-            owner, clique = inside.pairs(variables)
+            if held is None:
+                owner, clique = inside.pairs(variables)
+            else:
+                owner, clique = held(number, index)
             if not share or size > MAX_SHARED:
                 clique, first = np.unique(clique, return_index=True)  # owners ascend
                 by_owner = np.argsort(owner[first], kind="stable")
@@ -138,13 +147,13 @@ def cover(
             for mine in (several[clique], ~several[clique]):
                 if mine.any():
                     own, which = owner[mine], clique[mine]
-                    held = (
+                    paid = (
                         {"joint": joint[which]}
                         if several[which[0]]
                         else {"block": block.take(index[which])}
                     )
                     position = inside.position(own, variables[which])
-                    parts.append(Part(own, position, shape, **held))
+                    parts.append(Part(own, position, shape, **paid))
         if alone.any():
             rest.append(block if alone.all() else block.take(np.flatnonzero(alone)))
     groups: list[SlaveGroup] = []

@@ -20,6 +20,7 @@ import numpy as np
 
 from gmlearn.decompositions.base import Slaves, clique_groups
 from gmlearn.master import Dual
+from gmlearn.master.reweighting import ReweightedSlaves
 from gmlearn.master.temperatures import TemperedSlaves, is_disjoint, split_by_weight
 from gmlearn.model.conditionals import changed_cliques
 from gmlearn.model.crf import CRF
@@ -35,11 +36,13 @@ class Likelihood(ABC):
     slaves : of the loss-augmented model, whose multipliers the optimiser moves; of samples with
         different `shares`, in groups that can weigh them.
     coupled : are there multipliers?   kind : what the objective is, in a few words.
+    reweighted : the slaves with weights that the optimiser moves as well; None where it does not.
     """
 
     name: ClassVar[str] = ""
     slaves: Slaves
     coupled = False
+    reweighted: ReweightedSlaves | None = None
     kind: str = ""
 
     def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
@@ -56,7 +59,9 @@ class Likelihood(ABC):
 
 
 class TreeReweighted(Likelihood):
-    """Soft slaves at temperatures rho_i T."""
+    """Soft slaves at temperatures rho_i T, which are learnt where each slave holds a whole
+    sample.
+    """
 
     name = "trw"
     coupled = True
@@ -64,6 +69,8 @@ class TreeReweighted(Likelihood):
     def __init__(self, crf: CRF, slaves: Slaves, shares: np.ndarray | None = None):
         self.tempered = TemperedSlaves(split_by_weight(slaves, shares, soft=True))
         self.slaves = self.tempered.slaves
+        if self.tempered.weighted:
+            self.reweighted = ReweightedSlaves(self.tempered, shares)
         self.kind = "exact" if self.tempered.exact else "upper bound"
 
     def evaluate(

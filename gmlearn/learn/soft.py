@@ -13,6 +13,8 @@ from gmlearn.learn.bcfw import BOX
 from gmlearn.learn.lbfgs import LbfgsState, iterate
 from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
 from gmlearn.learn.regularization import Regularization
+from gmlearn.master.reweighting import Reweighting
+from gmlearn.master.temperatures import SoftRound
 
 
 @dataclass(kw_only=True)
@@ -115,14 +117,17 @@ class SoftLBFGS(Optimizer):
 
     def _bound(self, value: float, slope: np.ndarray) -> float:
         """A lower bound of F from its gradient: F is mu-strongly convex in w, and convex in the
-        multipliers, which are looked for within a box of `BOX` times the largest one met.
+        multipliers (and the slaves' weights), which are looked for within a box of `BOX` times the
+        largest one met.
         """
         lam, mu = self.state.lam, self.objective.regularization.curvature
         if (mu <= 0.0).any():
             return -np.inf
-        reach = BOX * np.abs(lam).max(initial=0.0) + np.abs(lam)
-        n = len(mu)
-        return value - float((slope[:n] ** 2 / (2 * mu)).sum()) - float(np.abs(slope[n:]) @ reach)
+        n, largest = len(mu), float(np.abs(lam).max(initial=0.0))
+        own = zip(np.split(lam, self._ends), np.split(slope[n:], self._ends))
+        w = self.state.evaluated
+        falls = self.objective.each(most_fall, w, largest, own=list(own))
+        return value - float((slope[:n] ** 2 / (2 * mu)).sum()) - float(np.sum(falls))
 
 
 def shared_multipliers(batch: SampleBatch) -> np.ndarray:
@@ -137,7 +142,10 @@ def shared_multipliers(batch: SampleBatch) -> np.ndarray:
 
 
 def number_of_multipliers(batch: SampleBatch) -> int:
-    return len(shared_multipliers(batch))
+    """What L-BFGS moves beside w: multipliers, and weights of slaves where those are learnt."""
+    assert batch.likelihood is not None
+    reweighted = batch.likelihood.reweighted
+    return len(shared_multipliers(batch)) if reweighted is None else reweighted.size
 
 
 def soft_value(
@@ -145,10 +153,15 @@ def soft_value(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """(slope in w, soft hinge, gradient in lambda) of one batch; what L-BFGS moves is projected
     onto zero sums. Without `w` the weights stay those last set.
+
+    lam : the shared multipliers; or, where the slaves' weights are learnt, a place of
+        `ReweightedSlaves`.
     """
     if w is not None:
         batch.set_weights(w)
     shared = shared_multipliers(batch)
+    if len(lam) > len(shared):
+        return reweighted_value(batch, lam)
     if len(shared) == 0:
         vertex, slope = batch.soft_vertex(), lam
     else:
@@ -158,3 +171,42 @@ def soft_value(
         each = batch.weight * batch.weighed(np.ones(batch.dual.slaves.n_coords))
         slope = -(batch.dual.slaves.spread(each) * batch.dual.centred(vertex.ind))[shared]
     return batch.slope(vertex.features), batch.hinge(batch.weights, vertex.value), slope
+
+
+def reweighted_round(batch: SampleBatch, z: np.ndarray) -> tuple[Reweighting, SoftRound]:
+    """The place z of a batch whose slaves have learnt weights, and the round made there."""
+    assert batch.likelihood is not None and batch.likelihood.reweighted is not None
+    reweighted, dual = batch.likelihood.reweighted, batch.dual
+    here = reweighted.at(z, dual.unary)
+    reweighted.tempered.rho = here.rho
+    found = reweighted.tempered.round(dual, here.theta, batch.temperature, batch.slave_shares)
+    return here, found
+
+
+def reweighted_value(batch: SampleBatch, z: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """`soft_value` at multipliers and weights z."""
+    here, found = reweighted_round(batch, z)
+    reweighted = batch.likelihood.reweighted  # type: ignore[union-attr]
+    features = np.zeros(batch.layout.size)
+    mean = reweighted.mean(found.ind, here.part)  # type: ignore[union-attr]
+    for own in (*found.features, batch.dual.slaves.unary_features(batch.weighed(mean))):
+        batch.layout.join(own, features)
+    gradient = reweighted.gradient(here, found, batch.temperature)  # type: ignore[union-attr]
+    value = batch.hinge(batch.weights, batch.total(found.values))
+    return batch.slope(features), value, batch.weight * gradient
+
+
+def most_fall(
+    batch: SampleBatch, w: np.ndarray, largest: float, lam: np.ndarray, slope: np.ndarray
+) -> float:
+    """By how much the objective of a batch can fall at most with other multipliers, and weights of
+    slaves: it is convex. `slope` is the gradient at `lam`, `largest` the largest of all batches.
+    """
+    assert batch.likelihood is not None
+    reweighted = batch.likelihood.reweighted
+    if reweighted is None:
+        return float(np.abs(slope) @ (BOX * largest + np.abs(lam)))
+    batch.set_weights(w)
+    here, found = reweighted_round(batch, lam)
+    fall = reweighted.most_fall(here, found, batch.dual.unary, batch.temperature, BOX)
+    return batch.weight * fall

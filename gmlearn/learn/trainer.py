@@ -112,7 +112,7 @@ def train(
         they are worked on.
     loss : name or `Loss`, the margin Delta(x, truth).
     decomposition : name or `Decomposition` of the loss-augmented energy; larger slaves give a
-        tighter objective.
+        tighter objective. "auto" is "reweighted" where ``likelihood="trw"`` bounds the likelihood.
     optimizer : "bcfw" (default), "subgradient", "stochastic", "incremental", "cutting-plane",
         "lbfgs" (temperature > 0).
     regularizer : `L2` (default mu = 1), `L1`, `ElasticNet`, `GroupL2`, or a mapping from segments
@@ -234,7 +234,8 @@ def build_objective(
     loss = make_loss(options.loss)
     kind = registry.get("optimizer", choose_optimizer(options)[0])
     most = max(min(kind.most_samples, len(samples) // kind.least_batches), 1)
-    sizes = batch_sizes(samples, options.decomposition, most, kind.most_labels)
+    decomposition = chosen_decomposition(options)
+    sizes = batch_sizes(samples, decomposition, most, kind.most_labels)
     starts = np.cumsum([0, *sizes]).tolist()
     parts = [samples[a:b] for a, b in pairwise(starts)]
     # samples in memory are looked at here, not sent twice
@@ -248,11 +249,18 @@ def build_objective(
     regularization = Regularization(
         layout, L2(1.0) if options.regularizer is None else options.regularizer, options.constraints
     )
-    recipe = Recipe(loss, options.decomposition, layout, options.temperature, options.likelihood)
+    recipe = Recipe(loss, decomposition, layout, options.temperature, options.likelihood)
     dealt = [len(p) for p in np.array_split(np.arange(len(parts)), min(len(parts), MAX_SHARDS))]
     ends = np.cumsum([0, *dealt]).tolist()
     executor.host([partial(Shard, starts[a], parts[a:b], recipe) for a, b in pairwise(ends)])
     return Objective(executor, sizes, dealt, regularization, options.temperature)
+
+
+def chosen_decomposition(options: TrainingOptions) -> Any:
+    """The decomposition asked for; "auto" is "reweighted" where slaves bound a likelihood."""
+    bounds = options.temperature > 0 and options.likelihood == "trw"
+    asked = options.decomposition
+    return "reweighted" if bounds and isinstance(asked, str) and asked == "auto" else asked
 
 
 def part_layout(part: tuple[int, Sequence[Sample]]) -> list[tuple[int, dict[str, tuple[int, ...]]]]:

@@ -16,6 +16,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +34,15 @@ class SoftRound:
 
     value : sum of the soft minima; minus it is an upper bound of T log Z.   ind : float (D,), the
         slaves' marginals.   features : expected features of each group's cliques.
-    values : float (n_slaves,), the soft minima one by one.
+    values, entropies : float (n_slaves,), the soft minima one by one, and the slaves' entropies,
+        the derivatives of minus `value` over T in their temperatures; 0 where not known.
     """
 
     value: float
     ind: np.ndarray
     features: list[Features]
     values: np.ndarray
+    entropies: np.ndarray
 
 
 class TemperedSlaves:
@@ -49,12 +52,12 @@ class TemperedSlaves:
     ----------
     slaves : whose groups all have `log_partition`.
     rho : float (n_slaves,), see `slave_temperatures`, the default.
-    levels : different temperatures in one group; they are rounded up.
+    levels : different temperatures in one group that has but one at a time; they are rounded up.
 
     Attributes
     ----------
-    slaves : the same ones, with a group for each temperature.   rho : float, the temperature of
-        each group.   exact : is the bound equal to log Z?
+    slaves : the same ones, with a group for each such temperature.   rho : float (n_slaves,), the
+        temperature of each.   exact : is the bound equal to log Z?
     """
 
     def __init__(self, slaves: Slaves, rho: np.ndarray | None = None, levels: int = MOST_LEVELS):
@@ -63,21 +66,42 @@ class TemperedSlaves:
             rho = slave_temperatures(slaves, held)
         self._disjoint = is_disjoint(slaves, held)
         groups: list[SlaveGroup] = []
-        chosen: list[float] = []
+        chosen: list[np.ndarray] = []
         ends = np.cumsum([g.n for g in slaves.groups])
         for group, end in zip(slaves.groups, ends):
-            own = rounded_up(rho[end - group.n : end], levels)
+            own = rho[end - group.n : end]
+            if group.own_temperatures:
+                groups.append(group)
+                chosen.append(own)
+                continue
+            own = rounded_up(own, levels)
             for level in np.unique(own):
                 index = np.flatnonzero(own == level)
                 groups.append(group if len(index) == group.n else group.take(index))
-                chosen.append(float(level))
+                chosen.append(own[index])
         self.slaves = with_groups(slaves, groups)
-        self.rho = np.array(chosen)
+        self.rho = np.concatenate([np.zeros(0), *chosen])
 
     @cached_property
     def exact(self) -> bool:
         """Does no variable with a choice stand in two slaves? Then the bound is log Z."""
         return self._disjoint and bool((self.rho <= 1.0).all())
+
+    @cached_property
+    def weighted(self) -> bool:
+        """May the temperatures move, as weights of slaves that each hold all variables of a joined
+        model? They add up to 1 for each, and the bound is convex in them.
+        """
+        slaves = self.slaves
+        if not all(g.own_temperatures for g in slaves.groups) or slaves.n_slaves == 0:
+            return False
+        if type(slaves).indicators is not Slaves.indicators:
+            return False
+        variable, _ = slave_variables(slaves)
+        held = np.bincount(variable, minlength=slaves.crf.n_vars)
+        n_slaves = np.bincount(slaves.slave_home, minlength=len(slaves.crf.parts) - 1)
+        each = np.repeat(n_slaves, np.diff(slaves.crf.parts))
+        return bool(((held == 0) | (held == each)).all() and n_slaves.max() > 1)
 
     def round(
         self, dual: Dual, theta: np.ndarray, temperature: float, weight: np.ndarray | None = None
@@ -89,15 +113,33 @@ class TemperedSlaves:
         ind = np.empty(len(theta))
         features: list[Features] = []
         values: list[np.ndarray] = []
+        entropies: list[np.ndarray] = []
         factors = self.slaves.by_group(weight)
-        groups = zip(self.slaves.groups, self.slaves.slices, dual.prepared, self.rho, factors)
-        for group, where, prepared, rho, factor in groups:
-            found = group.soft_features(theta[where], prepared, temperature * float(rho), factor)
+        groups = zip(self.slaves.groups, self.slaves.slices, dual.prepared, factors)
+        for number, (group, where, prepared, factor) in enumerate(groups):
+            own = temperature * self.of_group(number)
+            found = group.soft_features(theta[where], prepared, own, factor)
             ind[where] = found.marginals
             features.append(found.features)
             values.append(found.value)
+            entropies.append(np.zeros(group.n))
+            if found.energy is not None:
+                feasible = np.isfinite(found.value)
+                spread = np.where(feasible, found.energy - found.value, 0.0)
+                entropies[-1] = np.maximum(spread, 0.0) / own
         each = np.concatenate([np.zeros(0), *values])
-        return SoftRound(float(each.sum()) + dual.constant, ind, features, each)
+        entropy = np.concatenate([np.zeros(0), *entropies])
+        return SoftRound(float(each.sum()) + dual.constant, ind, features, each, entropy)
+
+    def of_group(self, number: int) -> Any:
+        """The temperature of a group, or those of its slaves (n,)."""
+        group, end = self.slaves.groups[number], self._ends[number]
+        own = self.rho[end - group.n : end]
+        return own if group.own_temperatures else float(own.max(initial=0.0) or 1.0)
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        return np.cumsum([g.n for g in self.slaves.groups])
 
 
 def with_groups(slaves: Slaves, groups: Sequence[SlaveGroup]) -> Slaves:

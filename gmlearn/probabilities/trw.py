@@ -15,7 +15,13 @@ import numpy as np
 from gmlearn.decompositions import decompose
 from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual
-from gmlearn.master.temperatures import TemperedSlaves, slave_temperatures, slave_variables
+from gmlearn.master.reweighting import ReweightedSlaves
+from gmlearn.master.temperatures import (
+    SoftRound,
+    TemperedSlaves,
+    slave_temperatures,
+    slave_variables,
+)
 from gmlearn.model.crf import CRF
 from gmlearn.probabilities.exact import stacked
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
@@ -49,11 +55,12 @@ class TRW(MarginalMethod):
 
     def run(self, problem: MarginalProblem) -> Marginals:
         slaves = decompose(
-            problem.crf, problem.settings.get("decomposition", "auto"), "log_partition"
+            problem.crf, problem.settings.get("decomposition", "reweighted"), "log_partition"
         )
         bound = UpperBound(problem, slaves, slave_temperatures(slaves))
         bound.minimise()
-        for _ in range(ROUNDS if slaves.n_slaves <= MOST_SLAVES else 0):
+        few = slaves.n_slaves <= MOST_SLAVES and not bound.tempered.weighted
+        for _ in range(ROUNDS if few else 0):
             better = bound.lowered()
             if better is None:
                 break
@@ -76,7 +83,8 @@ class UpperBound:
     Attributes
     ----------
     best : the least bound of log Z met.   theta, ind : dual costs and marginals (D,) there.
-    values : float (n_slaves,), the soft minima there.   calls : rounds of all slaves.
+    part : float (D,), what each copy of a coordinate counts in the mean.   calls : rounds of all
+        slaves.
     """
 
     def __init__(
@@ -94,28 +102,41 @@ class UpperBound:
         self.calls: int = 0 if before is None else before.calls
         self.start: np.ndarray = np.zeros(len(self.share))
         if before is not None:
-            self.start = self.slaves.carry(before.slaves, before.lam, problem.w)
+            self.start = self.slaves.carry(before.slaves, before.theta - before.share, problem.w)
         self.best = np.inf
-        self.lam: np.ndarray = self.start
-        self.ind = self.values = np.zeros(0)
+        self.theta: np.ndarray = self.share + self.start
+        self.part = 1.0 / np.maximum(self.slaves.spread(self.slaves.count), 1.0)
+        self.ind = np.zeros(0)
+
+    def round(self, theta: np.ndarray) -> SoftRound:
+        """Soft-minimise the slaves at dual costs (D,), unless the time is over."""
+        if self.calls and self.problem.time_left <= 0:
+            raise _OutOfTime
+        self.calls += 1
+        found = self.tempered.round(self.dual, theta, self.problem.temperature)
+        bound = -found.value / self.problem.temperature
+        if self.ind.size == 0 or bound < self.best:
+            self.best, self.theta, self.ind = bound, theta, found.ind
+        return found
 
     def value(self, lam: np.ndarray) -> tuple[float, np.ndarray]:
-        """The bound of T log Z and its gradient at zero-sum multipliers (D,)."""
-        problem = self.problem
-        if self.calls and problem.time_left <= 0:
-            raise _OutOfTime
-        found = self.tempered.round(self.dual, self.share + lam, problem.temperature)
-        self.calls += 1
-        bound = -found.value / problem.temperature
-        if self.ind.size == 0 or bound < self.best:
-            self.best, self.lam, self.ind, self.values = bound, lam, found.ind, found.values
-        return bound, -self.dual.centred(found.ind) / problem.temperature
+        """The bound of log Z and its gradient at zero-sum multipliers (D,)."""
+        found, temperature = self.round(self.share + lam), self.problem.temperature
+        return -found.value / temperature, -self.dual.centred(found.ind) / temperature
 
     def minimise(self) -> None:
-        """L-BFGS on the multipliers of coordinates that several slaves hold."""
-        from scipy.optimize import minimize
+        """L-BFGS on the multipliers of coordinates that several slaves hold, and on the weights of
+        slaves that each hold the whole model.
+        """
+        try:
+            if self.tempered.weighted:
+                self._minimise_reweighted()
+            else:
+                self._minimise_multipliers()
+        except _OutOfTime:
+            return
 
-        settings = self.problem.settings
+    def _minimise_multipliers(self) -> None:
         shared = self.slaves.spread(self.slaves.count > 1)
         whole = np.zeros(len(self.start))
 
@@ -124,35 +145,53 @@ class UpperBound:
             bound, gradient = self.value(self.dual.centred(whole))
             return bound, gradient[shared]
 
+        value, _ = self.value(self.start)
+        if shared.any() and np.isfinite(value):
+            self._lbfgs(on_shared, self.start[shared])
+
+    def _minimise_reweighted(self) -> None:
+        slaves, temperature = ReweightedSlaves(self.tempered), self.problem.temperature
+
+        def on_place(z: np.ndarray) -> tuple[float, np.ndarray]:
+            here = slaves.at(z, self.dual.unary)
+            self.tempered.rho, before = here.rho, self.best
+            found = self.round(here.theta)
+            if self.best < before:
+                self.rho, self.part = here.rho, here.part
+            gradient = slaves.gradient(here, found, temperature) / temperature
+            return -found.value / temperature, gradient
+
         try:
-            value, _ = self.value(self.start)
-            if not shared.any() or not np.isfinite(value):
-                return
-            minimize(
-                on_shared,
-                self.start[shared],
-                jac=True,
-                method="L-BFGS-B",
-                options={
-                    "maxiter": int(settings.get("max_iter", 200)),
-                    "ftol": float(settings.get("tol", 1e-9)),
-                    "gtol": 1e-7,
-                    "maxcor": 20,
-                },
-            )
-        except _OutOfTime:
-            return
+            value, _ = on_place(np.zeros(slaves.size))
+            if np.isfinite(value):
+                self._lbfgs(on_place, np.zeros(slaves.size))
+        finally:
+            self.tempered.rho = self.rho
+
+    def _lbfgs(self, function: Any, start: np.ndarray) -> None:
+        from scipy.optimize import minimize
+
+        settings = self.problem.settings
+        options = {
+            "maxiter": int(settings.get("max_iter", 200)),
+            "ftol": float(settings.get("tol", 1e-9)),
+            "gtol": 1e-7,
+            "maxcor": 20,
+        }
+        minimize(function, start, jac=True, method="L-BFGS-B", options=options)
 
     @property
     def flat(self) -> np.ndarray:
         """The mean marginals (n_coords,) of the slaves' labels."""
-        return self.dual.mean(self.ind)[: self.problem.crf.n_coords]
+        slaves = self.slaves
+        mean = np.bincount(slaves.coords, self.part * self.ind, slaves.n_coords)
+        return mean[: self.problem.crf.n_coords]
 
     def entropies(self) -> np.ndarray:
         """float (n_slaves,) of the original slaves: the derivative of the bound in each
         temperature, by a difference.
         """
-        theta = self.original.recall(self.slaves.keep(self.share + self.lam, self.dual.prepared))
+        theta = self.original.recall(self.slaves.keep(self.theta, self.dual.prepared))
         temperature, step = self.problem.temperature, 1e-4
         dual = Dual(self.original, self.problem.w)
         out = []
@@ -211,12 +250,11 @@ class UpperBound:
     @cached_property
     def _joint(self) -> dict[tuple[int, ...], np.ndarray]:
         """The marginals of all cliques, by their variables."""
-        theta, temperature = self.share + self.lam, self.problem.temperature
+        theta, temperature = self.theta, self.problem.temperature
         found: dict[tuple[int, ...], np.ndarray] = {}
-        groups = zip(self.slaves.groups, self.slaves.slices, self.tempered.rho.tolist())
-        for group, where, rho in groups:
+        for number, (group, where) in enumerate(zip(self.slaves.groups, self.slaves.slices)):
             for scopes, joint in group.clique_marginals(
-                theta[where], self.problem.w, temperature * rho
+                theta[where], self.problem.w, temperature * self.tempered.of_group(number)
             ):
                 found.update(zip(map(tuple, scopes.tolist()), joint))
         return found

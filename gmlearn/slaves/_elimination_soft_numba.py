@@ -149,14 +149,14 @@ def add_logarithms(x, p, bits):
 def soft_marginals(
     p, structure, theta, theta_ptr, tables, table_ptr, temperature, value, out, clique_out
 ):
-    """Soft minima (M,) and the marginals of all dual variables, and of all entries of the cliques'
-    tables.
+    """Soft minima (M,) at temperatures (M,) and the marginals of all dual variables, and of all
+    entries of the cliques' tables.
     """
     room, x, y = room_of(p), np.empty(p.size.max()), np.empty(p.given.max())
     for m in range(len(structure)):
         t = structure[m]
-        load(x, theta, theta_ptr, tables, table_ptr, m, 1.0 / temperature)
-        value[m] = temperature * collect(p, t, x, room)
+        load(x, theta, theta_ptr, tables, table_ptr, m, 1.0 / temperature[m])
+        value[m] = temperature[m] * collect(p, t, x, room)
         if value[m] < np.inf:
             distribute(p, t, x, y, room)
         else:

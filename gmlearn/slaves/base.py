@@ -60,12 +60,13 @@ class SlaveResult:
 @dataclass(frozen=True)
 class SoftResult:
     """Soft minima :math:`-\\epsilon \\log \\sum_x e^{-E/\\epsilon}` (M,), marginals (D,),
-    expected clique features.
+    expected clique features; optionally the expected energies (M,) of the slaves.
     """
 
     value: np.ndarray
     marginals: np.ndarray
     features: Features
+    energy: np.ndarray | None = None
 
 
 class SlaveSolver(ABC, Generic[BlockT]):
@@ -171,12 +172,15 @@ class SlaveGroup(ABC):
     coords : int (D,), the coordinate of each dual variable.
     owner : int (D,), the subproblem of each dual variable, ascending.
     n : number of subproblems M.
+    own_temperatures : does `log_partition` take a temperature for each subproblem, and give their
+        expected energies?
     """
 
     coords: np.ndarray
     owner: np.ndarray
     n: int
     exact: bool = True
+    own_temperatures: ClassVar[bool] = False
     #: does ``log_partition(theta, prepared, temperature, weight)`` take a factor (M,) for the
     #: features of each slave?
     weighs_marginals: ClassVar[bool] = False
@@ -215,7 +219,7 @@ class SlaveGroup(ABC):
         return scaled_features(self.features(result), weight)
 
     def soft_features(
-        self, theta: np.ndarray, prepared: Any, temperature: float, weight: np.ndarray | None
+        self, theta: np.ndarray, prepared: Any, temperature: Any, weight: np.ndarray | None
     ) -> SoftResult:
         """``log_partition``, its features with a factor (M,) for each slave; None: 1. Only a group
         that weighs marginals takes different factors.

@@ -116,6 +116,7 @@ class JunctionTreeGroup(SlaveGroup):
     offsets : int (V + 1,), first coordinate of each variable.
     """
 
+    own_temperatures = True
     weighs_marginals = True
 
     def __init__(
@@ -293,36 +294,40 @@ class JunctionTreeGroup(SlaveGroup):
         return out
 
     def _marginals(
-        self, theta: np.ndarray, prepared: np.ndarray, temperature: float
+        self, theta: np.ndarray, prepared: np.ndarray, temperature: float | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Soft minima (M,), marginals (D,), and those of all table entries."""
         from gmlearn.slaves._elimination_soft_numba import soft_marginals
 
         out = np.empty(self.n), np.empty(len(theta)), np.empty(len(prepared))
-        soft_marginals(*self._given(theta, prepared), float(temperature), *out)
+        each = np.full(self.n, temperature, float)
+        soft_marginals(*self._given(theta, prepared), each, *out)
         return out
 
     def log_partition(
         self,
         theta: np.ndarray,
         prepared: np.ndarray,
-        temperature: float,
+        temperature: float | np.ndarray,
         weight: np.ndarray | None = None,
     ) -> SoftResult:
-        """Soft minima, marginals and expected features at a temperature, the features of each
-        slave with its factor `weight` (M,).
+        """Soft minima, marginals and expected features at a temperature, or at one for each slave
+        (M,); the features of each slave with its factor `weight` (M,).
         """
         value, out, joint = self._marginals(theta, prepared, temperature)
+        holder = np.repeat(np.arange(self.n), np.diff(self.table_ptr))
+        energy = np.bincount(self.owner, expected(theta, out), self.n)
+        energy += np.bincount(holder, expected(prepared, joint), self.n)
         if weight is not None:
-            joint *= np.repeat(weight, np.diff(self.table_ptr))
+            joint *= weight[holder]
         features = sum_features(
             b.expected_features(joint[part.entries(at)].reshape(-1, *part.shape))
             for b, part, _, at in self.paid
         )
-        return SoftResult(value, out, features)
+        return SoftResult(value, out, features, energy)
 
     def clique_marginals(
-        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float
+        self, theta: np.ndarray, w: Mapping[str, np.ndarray], temperature: float | np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         _, out, joint = self._marginals(theta, self.prepare(w), temperature)
         for block, part, _, at in self.paid:
@@ -345,6 +350,11 @@ class JunctionTreeGroup(SlaveGroup):
 
     def __repr__(self) -> str:
         return f"JunctionTreeGroup({self.n} subgraphs of {len(self.coords)} labels)"
+
+
+def expected(costs: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """costs * p, where a cost of inf at probability 0 counts nothing."""
+    return np.where(p > 0, costs, 0.0) * p
 
 
 def _shaped(block: Block, result: SlaveResult, members: np.ndarray) -> np.ndarray:
