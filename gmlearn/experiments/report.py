@@ -21,7 +21,7 @@ figure{margin:1.5rem 0}figcaption{color:#555}
 footer{color:#666;font-size:.85rem;margin-top:3rem;display:flex;
 flex-wrap:wrap;gap:0 3rem;align-items:flex-start}
 @media(max-width:30rem){table{font-size:.8rem}td,th{padding:.25rem .3rem}
-pre{font-size:.75rem;white-space:pre-wrap}}"""
+pre{font-size:.75rem;white-space:pre-wrap;overflow-wrap:anywhere}}"""
 
 
 def cell(value: Any) -> str:
