@@ -105,19 +105,3 @@ def subgradient(price, fee, alone, row_start, row_exemplar, row_cost, upper, n_r
         for p in range(n):
             v[p] = min(max(v[p] + step * direction[p], 0.0), alone[p])
     return best
-
-
-@numba.njit(cache=True, nogil=True)
-def saved_by_opening(distances, prices):
-    """sum over p of max(v_p - d_qp, 0) for the rows q of distances (M, N) and several prices
-    (S, N), the last being the highest; (S, M).
-    """
-    n_prices, n = prices.shape
-    saved = np.zeros((n_prices, distances.shape[0]))
-    for q in range(distances.shape[0]):
-        for p in range(n):
-            d = distances[q, p]
-            if d < prices[n_prices - 1, p]:  # few pairs are that near
-                for i in range(n_prices):
-                    saved[i, q] += max(prices[i, p] - d, 0.0)
-    return saved

@@ -14,14 +14,9 @@ from gmlearn_clustering.energy import check_costs
 from gmlearn_clustering.metrics import METRICS, named_distance, pairwise, squared_euclidean
 from gmlearn_clustering.number import solve_for_number
 from gmlearn_clustering.potentials import exemplar_model
-from gmlearn_clustering.solver import METHODS, as_result, minimise_on_graph, optimise
-from gmlearn_clustering.sparse import (
-    all_pairs_bound,
-    draw_landmarks,
-    nearest_exemplars,
-    neighbour_costs,
-    refined_exemplars,
-)
+from gmlearn_clustering.reach import minimise_on_points
+from gmlearn_clustering.solver import METHODS, minimise_on_graph
+from gmlearn_clustering.sparse import nearest_exemplars
 
 
 class ExemplarClustering(ClusterMixin, BaseEstimator):
@@ -29,7 +24,7 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
 
     Minimises E(Q) = sum over p not in Q of min over q in Q of d_pq + sum over q in Q of d_qq over
     the sets of exemplars Q, with a proved lower bound: ``gm.solve`` on `exemplar_model`. Time about
-    O(N^2 log N), memory O(N^2), or O(edges) with `n_neighbors`.
+    O(N^2 log N), memory O(N^2), or bounded with `n_neighbors`.
 
     Parameters
     ----------
@@ -40,8 +35,9 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         graph; or a callable of two rows.
     n_clusters : exactly this many clusters, instead of what a penalty gives.
     solver : "auto", "local" or "exact", see `minimise_exemplars`.
-    n_neighbors : work on the graph of that many neighbours and some landmarks (only "sqeuclidean");
-        for N > 5000.
+    n_neighbors : search on the graph of that many neighbours and some landmarks first, then among
+        the pairs that can matter (see `minimise_on_points`; only "sqeuclidean"): for N > 5000, with
+        a bound that still holds for all pairs. Not with solver="exact".
     n_kicks, n_restarts : effort of the local search; None: until kicks no longer pay.
     time_limit : seconds of optimisation (distances not counted).
     random_state : of the kicks; an integer makes the result repeatable.
@@ -178,31 +174,20 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
         return minimise_on_graph(costs, self.time_limit, seed=self._seed, **self._effort)
 
     def _fit_neighbours(self, X: np.ndarray, n_neighbors: int) -> gm.Result:
-        """Solve on the neighbour graph, then assign and bound over all pairs."""
+        """Search on the neighbour graph, then among all pairs within reach."""
         self._distance = squared_euclidean
         rows = X[np.random.RandomState(self._seed).permutation(len(X))[:1000]]
         sample = squared_euclidean(rows, rows)[~np.eye(len(rows), dtype=bool)]
         self.penalty_ = self._penalty(sample, len(X))
-        landmarks = draw_landmarks(X, self._seed)
-        start: Any = optimise(
-            neighbour_costs(X, self.penalty_, n_neighbors, landmarks), "local", n_kicks=0
+        return minimise_on_points(
+            X,
+            self.penalty_,
+            n_neighbors,
+            self.n_kicks,
+            self.n_restarts,
+            self.time_limit,
+            self._seed,
         )
-        # the exemplars found become landmarks, too: now all points see all of them, and superfluous
-        # ones merge
-        landmarks = np.union1d(landmarks, refined_exemplars(X, start.exemplars))
-        found: Any = optimise(
-            neighbour_costs(X, self.penalty_, n_neighbors, landmarks),
-            seed=self._seed,
-            **self._effort,
-        )
-        exemplars = found.exemplars
-        if np.ndim(self.penalty_) == 0:
-            exemplars = refined_exemplars(X, exemplars)
-        nearest, value = nearest_exemplars(X, X[exemplars], squared_euclidean)
-        penalties = np.broadcast_to(self.penalty_, (len(X),))
-        nearest[exemplars], value[exemplars] = np.arange(len(exemplars)), penalties[exemplars]
-        bound = all_pairs_bound(X, self.penalty_, found.prices, squared_euclidean)
-        return as_result(exemplars[nearest], float(value.sum()), bound)
 
     @property
     def _effort(self) -> dict[str, Any]:
@@ -230,6 +215,8 @@ class ExemplarClustering(ClusterMixin, BaseEstimator):
             gm.check_choice("metric", self.metric, (*METRICS, "precomputed"))
         if self.n_neighbors is not None:
             gm.check_number("n_neighbors", self.n_neighbors, low=1, integer=True)
+            if self.solver == "exact":
+                raise ValueError("n_neighbors: solver 'exact' needs all distances; leave it out")
             if self.metric not in ("sqeuclidean", "l2"):
                 raise ValueError(
                     f"n_neighbors: works with metric 'sqeuclidean', got metric {self.metric!r}"

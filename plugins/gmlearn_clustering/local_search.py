@@ -42,6 +42,7 @@ def local_search(
     n_restarts: int = 1,
     seed: int = 0,
     stop: Callable[[], bool] | None = None,
+    initial: np.ndarray | None = None,
 ) -> np.ndarray:
     """A low-energy exemplar set.
 
@@ -60,6 +61,7 @@ def local_search(
     seed : of the kicks and random starts; the same seed gives the same answer, ties go to the
         lowest index.
     stop : asked every `_KICKS_AT_ONCE` kicks whether to end; None: never.
+    initial : exemplars (K,) to start from instead of greedy ones.
 
     Returns
     -------
@@ -67,7 +69,11 @@ def local_search(
     """
     from gmlearn_clustering import _local_search_numba as kernels
 
-    greedy = kernels.greedy(*problem.arrays, -1)
+    if initial is None:
+        greedy = kernels.greedy(*problem.arrays, -1)
+    else:
+        greedy = problem.always_open.copy()
+        greedy[initial] = np.isfinite(problem.fee[initial])
     random = np.random.default_rng(seed)
     candidates = np.flatnonzero(np.isfinite(problem.fee))
     best, best_cost = greedy, np.inf
@@ -79,7 +85,8 @@ def local_search(
             is_open = problem.always_open.copy()
             is_open[random.choice(candidates, size=max(1, int(greedy.sum())), replace=False)] = True
         if n_kicks != 0:
-            _kicked(problem, is_open, n_kicks, seed + 7919 * restart, restart == 0, stop)
+            dual_start = restart == 0 and initial is None
+            _kicked(problem, is_open, n_kicks, seed + 7919 * restart, dual_start, stop)
         cost = kernels.search(*problem.arrays, is_open, 0, 0, False, True, seed)
         if cost < best_cost:
             best, best_cost = is_open, cost

@@ -1,4 +1,4 @@
-"""Neighbour graphs for large sets: O(edges) memory, and a bound that still holds for all pairs."""
+"""Neighbour graphs for large sets: O(edges) memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import scipy.sparse
 from gmlearn_clustering.metrics import Distance, squared_euclidean
 
 #: numbers in a block of distances computed at once
-_BLOCK = 4_000_000
+BLOCK = 4_000_000
 #: distances to landmarks that are kept for all points together; at least so many for each
-_MOST_ENTRIES, _LEAST_COLUMNS = 10_000_000, 32
+_MOST_ENTRIES, _LEAST_COLUMNS = 3_000_000, 32
 
 
 def draw_landmarks(X: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -29,7 +29,7 @@ def neighbour_costs(
     on the diagonal.
 
     Edges: the `n_neighbors` nearest neighbours in either direction, and every point to the
-    `landmarks` (point indices), of many points to the nearest ones, ten million edges in all. The
+    `landmarks` (point indices), of many points to the nearest ones, three million edges in all. The
     landmarks are the connecting columns: through them every point has an exemplar even when no
     neighbour is one, so large clusters are possible. O(N (n_neighbors + landmarks)) time.
     """
@@ -53,7 +53,7 @@ def _nearest_landmarks(
     """(row, column, value) of the distances to the nearest landmarks, in blocks of rows."""
     n_columns = min(len(landmarks), max(_LEAST_COLUMNS, _MOST_ENTRIES // len(X)))
     parts = []
-    step = max(1, _BLOCK // len(landmarks))
+    step = max(1, BLOCK // len(landmarks))
     for start in range(0, len(X), step):
         block = squared_euclidean(X[start : start + step], X[landmarks])
         place = np.broadcast_to(np.arange(len(landmarks)), block.shape)
@@ -84,7 +84,7 @@ def nearest_exemplars(
     distance; blocks of rows.
     """
     nearest, value = np.empty(len(X), dtype=np.int64), np.empty(len(X))
-    step = max(1, _BLOCK // max(1, len(exemplars)))
+    step = max(1, BLOCK // max(1, len(exemplars)))
     for start in range(0, len(X), step):
         block = distance(X[start : start + step], exemplars)
         nearest[start : start + step] = block.argmin(axis=1)
@@ -117,31 +117,3 @@ def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) 
             break
         exemplars = updated
     return exemplars
-
-
-def all_pairs_bound(
-    X: np.ndarray, penalty: float | np.ndarray, prices: np.ndarray, distance: Distance
-) -> float:
-    """A lower bound of min E(Q) over *all* pairs from prices found on a neighbour graph; O(N^2 D)
-    time, O(N) memory.
-
-    L(v) = sum_p v_p + sum_q min(0, d_qq - v_q - sum over p != q of max(v_p - d_pq, 0)) holds for
-    every v (the point q pays d_qq instead of its own assignment), so prices of a sparser problem
-    may be used once every pair is summed. They are too high there, hence several multiples are
-    tried and the best bound is kept.
-    """
-    from gmlearn_clustering import _dual_bound_numba as kernels
-
-    n = len(X)
-    scaled = np.linspace(0.55, 1.0, 4)[:, None] * prices
-    penalties = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
-    bounds = scaled.sum(axis=1)
-    step = max(1, _BLOCK // n)
-    for start in range(0, n, step):
-        block = distance(X[start : start + step], X)
-        columns = np.arange(start, start + len(block))
-        block[np.arange(len(block)), columns] = np.inf
-        saved = kernels.saved_by_opening(block, scaled)
-        reduced = penalties[columns] - scaled[:, columns] - saved
-        bounds += np.minimum(reduced, 0.0).sum(axis=1)
-    return float(bounds.max())

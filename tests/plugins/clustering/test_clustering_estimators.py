@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gmlearn_clustering import ExemplarClustering, exemplar_energy
+from gmlearn_clustering import ExemplarClustering, exemplar_energy, minimise_exemplars
+from gmlearn_clustering.energy import with_penalty
 from gmlearn_clustering.metrics import METRICS, pairwise, squared_euclidean
-from gmlearn_clustering.sparse import all_pairs_bound, draw_landmarks, neighbour_costs
+from gmlearn_clustering.reach import bound_within, minimise_on_points, problem_within, reach_of
+from gmlearn_clustering.sparse import draw_landmarks, neighbour_costs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
@@ -68,8 +70,58 @@ def test_neighbour_graph_is_close_to_all_pairs_and_its_bound_holds():
     sparse = ExemplarClustering(60.0, n_neighbors=15, random_state=0).fit(X)
     assert dense.lower_bound_ - 1e-6 <= sparse.energy_ <= 1.05 * dense.energy_
     assert sparse.lower_bound_ <= dense.energy_ + 1e-6
-    prices = np.random.default_rng(0).random(400) * 20  # any prices give a bound
-    assert all_pairs_bound(X, 60.0, prices, squared_euclidean) <= dense.energy_
+    assert sparse.gap_ < 0.02 * sparse.energy_
+
+
+def test_pairs_within_reach_are_all_there_and_any_reach_gives_a_bound(monkeypatch):
+    """Against all pairs; also where the number of pairs is limited."""
+    from gmlearn_clustering import reach as part
+
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    X[7] = X[8]  # equal points
+    X[20:23] = 0.0, 0.0, 9.0
+    penalty = np.random.default_rng(4).uniform(1.0, 4.0, 60)
+    penalty[5] = np.inf
+    D = squared_euclidean(X, X)
+    best = minimise_exemplars(with_penalty(D, penalty), "exact").energy
+    for factor in (0.3, 0.99, 1.25, 5.0):
+        reach = reach_of(X, penalty, np.arange(0, 60, 9), factor)
+        problem = problem_within(X, penalty, reach, X[::9])
+        listed = np.full((60, 60), np.inf)
+        listed[problem.row_client, problem.row_exemplar] = problem.row_cost
+        allowed = (reach[:, None] > D) & np.isfinite(penalty)
+        np.fill_diagonal(allowed, np.isfinite(penalty))
+        assert np.array_equal(np.isfinite(listed), allowed)
+        assert np.allclose(listed[allowed], with_penalty(D, 0.0)[allowed])
+        key = problem.row_client * 1e6 + problem.row_cost
+        assert (np.diff(key) >= 0.0).all()
+        assert bound_within(problem, reach, best) <= best + 1e-9
+    assert bound_within(problem, reach, best) >= 0.95 * best
+    monkeypatch.setattr(part, "_MOST_PAIRS", 300)
+    few = reach_of(X, penalty, np.arange(0, 60, 9), 5.0)
+    limited = problem_within(X, penalty, few, X[::9])
+    assert len(limited.row_cost) <= 300 + 60
+    assert bound_within(limited, few, best) <= best + 1e-9
+
+
+def test_many_points_with_penalties_of_all_kinds():
+    """Their own penalties, forbidden and free exemplars, one point, and a limit of time."""
+    X = np.random.default_rng(5).normal(size=(50, 2))
+    D = squared_euclidean(X, X)
+    for low in (-1.0, 0.0, 2.0):
+        penalty = np.random.default_rng(6).uniform(low, low + 3.0, 50)
+        penalty[:4] = np.inf
+        found = minimise_on_points(X, penalty, 6)
+        costs = with_penalty(D, penalty)
+        best = minimise_exemplars(costs, "exact").energy
+        assert found.bound <= best + 1e-9 and best - 1e-9 <= found.energy <= 1.05 * abs(best)
+        assert found.energy == pytest.approx(exemplar_energy(costs, np.unique(found.labels)))
+    assert minimise_on_points(X[:1], 2.0, 3).energy == 2.0
+    stopped = minimise_on_points(X, 2.0, 6, time_limit=0.0)
+    assert stopped.bound <= stopped.energy
+    assert minimise_on_points(X, np.inf, 6).bound == np.inf
+    with pytest.raises(ValueError, match="n_neighbors: solver 'exact'"):
+        ExemplarClustering(n_neighbors=5, solver="exact").fit(X)
 
 
 def test_large_sets_see_their_nearest_landmarks_only(monkeypatch):
