@@ -21,7 +21,7 @@ from gmlearn_clustering.potentials import exemplar_model
 from gmlearn_clustering.solver import as_result
 
 #: how far above the first guess entries are kept
-_ABOVE = 3.0
+_ABOVE = 1.5
 
 
 class OfNumber(NamedTuple):
@@ -53,10 +53,12 @@ def solve_for_number(
         everybody = np.arange(n_clusters)
         total = n_clusters * penalty
         return OfNumber(penalty, as_result(everybody, total, total), 0.0)
-    whole, penalty = _problem_and_price(distances, n_clusters, least, seed)
+    whole, penalty, initial = _problem_and_price(distances, n_clusters, least, seed)
     costs = with_penalty(distances, penalty)
     # the distances are sorted already
     effort["problem"] = whole.at_penalty(penalty)
+    if np.isfinite(exemplar_energy(costs, initial)):
+        effort["initial"] = assign(costs, initial)
     found = gm.solve(exemplar_model(distances, penalty), solver="exemplar", seed=seed, **effort)
     if found.status == gm.Status.INFEASIBLE:
         return OfNumber(penalty, found, 0.0)
@@ -99,9 +101,9 @@ def exemplars_of_number(
 
 def _problem_and_price(
     distances: np.ndarray, n_clusters: int, least: float, seed: int
-) -> tuple[FacilityProblem, float]:
-    """A problem at a penalty that gives fewer exemplars than wanted, and a penalty at which about
-    as many as wanted are best.
+) -> tuple[FacilityProblem, float, np.ndarray]:
+    """A problem at a penalty that gives fewer exemplars than wanted, a penalty at which about as
+    many as wanted are best, and so many exemplars, good ones.
     """
     top = _ABOVE * _guessed_price(distances, n_clusters, least, seed)
     whole = facility_problem(with_penalty(distances, least + top))
@@ -109,7 +111,7 @@ def _problem_and_price(
     price = max(_marginal_price(distances - least, exemplars), 1e-12 * max(1.0, abs(least)))
     if price > top:
         whole = facility_problem(with_penalty(distances, least + _ABOVE * price))
-    return whole, least + price
+    return whole, least + price, exemplars
 
 
 def _marginal_price(distances: np.ndarray, exemplars: np.ndarray) -> float:

@@ -41,6 +41,7 @@ def optimise(
     seed: int = 0,
     time_left: Callable[[], float] | None = None,
     problem: FacilityProblem | None = None,
+    initial: np.ndarray | None = None,
 ) -> Optimum | None:
     """Local search, dual bound, and integer programming where `method` says so; None if no
     clustering has a finite energy.
@@ -49,7 +50,7 @@ def optimise(
     ----------
     costs, method, n_kicks, n_restarts, n_bound_rounds, seed : as in `minimise_exemplars`.
     time_left : seconds left; None for no limit.
-    problem : that of the costs, if it is known.
+    problem : that of the costs, if it is known.   initial : exemplars (K,) to start from.
     """
     gm.check_choice("method", method, METHODS)
     stop = None if time_left is None else lambda: time_left() <= 0.0
@@ -57,7 +58,7 @@ def optimise(
     may_open = np.isfinite(problem.fee)
     if not may_open.all() and np.isinf(exemplar_energy(costs, np.flatnonzero(may_open))):
         return None
-    exemplars = local_search(problem, n_kicks, n_restarts, seed=seed, stop=stop)
+    exemplars = local_search(problem, n_kicks, n_restarts, seed, stop, initial)
     energy = exemplar_energy(costs, exemplars)
     prices = dual_prices(problem, energy, n_rounds=n_bound_rounds, stop=stop)
     bound = price_bound(problem, prices)[0]
@@ -77,6 +78,7 @@ class ExemplarSolver(gm.MapSolver):
     distances. ``gm.solve`` with ``solver="auto"`` leaves such models to it. Settings: `method`,
     `n_kicks` (default: ``max_iter``), `n_restarts`, `n_bound_rounds`, see `minimise_exemplars`;
     `problem`, the `FacilityProblem` of the costs where it is known, for models without unary costs.
+    With ``initial`` labels the search starts from their exemplars, not from greedy ones.
     """
 
     name = "exemplar"
@@ -113,6 +115,7 @@ class ExemplarSolver(gm.MapSolver):
             options.seed,
             None if options.time_limit is None else lambda: problem.time_left,
             options.get("problem", None),
+            None if options.initial is None else np.unique(options.initial),
         )
         problem.iterations += 1
         if found is None:

@@ -121,6 +121,18 @@ def test_learner_passes_through_train_and_solve(monkeypatch):
     assert len(trained) == 1 and len(solved) == 1
 
 
+def test_search_starts_from_the_labels_that_are_given():
+    """Also where they cannot stay: with the exemplars of a proved optimum no kick is needed."""
+    crf, w = model_and_weights(60, 3)
+    best = gm.solve(crf, w, solver="exemplar", method="exact")
+    again = gm.solve(crf, w, solver="exemplar", method="local", n_kicks=0, initial=best.labels)
+    assert again.energy == pytest.approx(best.energy) and again.status == gm.Status.OPTIMAL
+    one = gm.solve(crf, w, solver="exemplar", initial=np.full(60, 7))
+    assert best.energy - 1e-9 <= one.energy <= 1.05 * best.energy
+    forbidden = exemplar_model(np.ones((4, 4)), np.array([np.inf, 1.0, 1.0, 1.0]))
+    assert gm.solve(forbidden, solver="exemplar", initial=np.zeros(4, int)).energy == 4.0
+
+
 @pytest.mark.parametrize("k", [50, 90, 97, 100, 130])
 def test_a_given_number_of_clusters_of_800_points(k):
     rng = np.random.default_rng(1)
