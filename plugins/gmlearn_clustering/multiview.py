@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,14 @@ from gmlearn_clustering.number import exemplars_of_number
 from gmlearn_clustering.plots import plot_weights
 from gmlearn_clustering.scores import accuracy, nearest_neighbour_accuracy, nmi
 
-_HEADER = [
-    "data",
-    "noise",
-    "method",
-    "accuracy",
-    "clusters",
-    "NMI",
-    "accuracy, k given",
-    "nearest neighbour",
-]
+_SETS = ("kth", "kth by scale", "kth far scales", "mfeat", "msrcv1", "orl", "scene15")
+_HEADER = ["data", "noise", "method", "accuracy", "s.e.", "clusters", "NMI"]
+_HEADER += ["accuracy, k given", "s.e.", "nearest neighbour", "learnt minus this", "s.e."]
+#: the same columns in result.json
+_KEYS = ["accuracy", "accuracy_se", "clusters", "nmi", "accuracy_k_given", "accuracy_k_given_se"]
+_KEYS += ["nearest_neighbour", "learnt_minus_this", "learnt_minus_this_se"]
+#: training scales of "kth far scales", one set a split; the test scales lie outside
+_NEAR_SCALES = [(1, 2, 3, 4, 5), (5, 6, 7, 8, 9), (1, 2, 3, 4), (6, 7, 8, 9), (3, 4, 5, 6, 7)]
 _NOISE_DIMENSION = 20
 _N_SHOWN = 15
 
@@ -72,42 +71,74 @@ def cluster_multiview(run: gm.Run) -> None:
 
 
 def supervised_distances(run: gm.Run) -> None:
-    """Accuracy with automatic k, NMI, number of clusters and nearest neighbours, with and
-    without noise distances.
+    """Accuracy with automatic k and with k given, NMI, number of clusters and nearest neighbours,
+    with and without noise distances.
     """
-    names = (
-        ("msrcv1", "orl")
-        if run.quick
-        else ("kth", "kth by scale", "kth far scales", "mfeat", "msrcv1", "orl", "scene15")
-    )
-    splits = range(1 if run.quick else 3)
-    rows: list[list[Any]] = []
-    weights: dict[str, tuple[np.ndarray, list[str]]] = {}
-    for name, seed in run.progress(
-        [(name, seed) for name in names for seed in splits], desc="splits"
-    ):
-        split = load_split(run, name, seed + 100 * run.seed)
-        plain = distance_features(split)
-        for noise in (False, True):
-            features = with_noise(plain, seed) if noise else plain
-            learner, found = evaluate(split, features)
-            rows += [[name, noise, method, *scores] for method, scores in found.items()]
-            if noise:
-                share = learner.weights_[len(plain.names) :].sum() / learner.weights_.sum()
-                rows.append([name, noise, "share of weight on noise", float(share)] + [np.nan] * 4)
-            else:
-                weights.setdefault(name, (learner.weights_, features.names))
-    table = _averaged(rows)
+    names = ("msrcv1", "orl") if run.quick else _SETS
+    seeds = range(2 if run.quick else 5)
+    cells = [(name, seed + 100 * run.seed) for name in names for seed in seeds]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, seed in run.progress(cells, desc="splits"):
+        found.setdefault(name, []).append(_supervised_cell(run, name, seed))
+    rows = [
+        row
+        for name, splits in found.items()
+        for noise in ("no", "yes")
+        for row in _summary(name, noise, [split[noise] for split in splits])
+    ]
     title = "Supervised distances in the bank (fitted on the training classes)"
-    run.table(f"{title}: means over {len(splits)} splits", _HEADER, table)
-    for name, noise, method, *scores in table:
-        keys = ("accuracy", "clusters", "nmi", "accuracy_k_given", "nearest_neighbour")
-        run.value(f"{name}{' + noise' if noise else ''}: {method}", dict(zip(keys, scores)))
+    run.table(f"{title}: means and standard errors over {len(seeds)} splits", _HEADER, rows)
+    for name, noise, method, *scores in rows:
+        run.value(f"{name}{' + noise' * (noise == 'yes')}: {method}", dict(zip(_KEYS, scores)))
+    shares = {name: [split["noise share"] for split in splits] for name, splits in found.items()}
+    run.value("share of weight on noise", {name: float(np.mean(s)) for name, s in shares.items()})
+    run.table(
+        "Share of the learnt weight on noise distances",
+        ["data", "mean", "largest"],
+        [[name, float(np.mean(s)), float(max(s))] for name, s in shares.items()],
+    )
     run.note(
         "The number of clusters is found by a rule calibrated on the training partition; LDA + "
-        "k-means is given it."
+        "k-means is given it. learnt minus this: paired difference of the accuracies with k given."
     )
-    _figure(run, weights)
+    _figure(
+        run, {name: (splits[0]["weights"], splits[0]["names"]) for name, splits in found.items()}
+    )
+
+
+def _supervised_cell(run: gm.Run, name: str, seed: int) -> dict[str, Any]:
+    """The scores of one split by method, without and with noise distances, and the weights."""
+
+    def scores() -> dict[str, Any]:
+        split = load_split(run, name, seed)
+        plain = distance_features(split)
+        learner, without = evaluate(split, plain)
+        noisy, scores = evaluate(split, with_noise(plain, seed))
+        share = noisy.weights_[len(plain.names) :].sum() / noisy.weights_.sum()
+        return {
+            "no": without,
+            "yes": scores,
+            "noise share": float(share),
+            "weights": learner.weights_.tolist(),
+            "names": plain.names,
+        }
+
+    return run.cell(f"{name.replace(' ', '-')}-supervised-{seed}", scores)
+
+
+def _summary(name: str, noise: str, splits: list[dict[str, list[float]]]) -> list[list[Any]]:
+    """A row a method: means and standard errors over splits, and what the learnt distance is ahead
+    by, paired.
+    """
+    rows = []
+    for method in splits[0]:
+        own = np.array([scores[method] for scores in splits])
+        ahead = np.array([scores["learnt"][3] for scores in splits]) - own[:, 3]
+        found, number, shared, given, nearest, gain = np.column_stack([own, ahead]).mean(axis=0)
+        error = np.std(np.column_stack([own, ahead]), axis=0, ddof=1) / np.sqrt(len(splits))
+        scores = [found, error[0], number, shared, given, error[3], nearest, gain, error[5]]
+        rows.append([name, noise, method, *(float(score) for score in scores)])
+    return rows
 
 
 def distance_features(split: Split) -> Features:
@@ -291,13 +322,18 @@ def load_views(run: gm.Run, name: str) -> tuple[list[np.ndarray], np.ndarray, np
 
 
 def load_split(run: gm.Run, name: str, seed: int) -> Split:
-    """Half of every class for training (scene15: 40 and 40 images); KTH also by scale, odd
-    against even or 1-5 against 6-9.
+    """Half of every class for training (scene15: 40 and 40 images); KTH also by scale: five of
+    nine at random, or a range of scales with tests outside, another one for every split.
     """
     views, labels, scale = load_views(run, name)
     random = np.random.default_rng(seed)
     if name.startswith("kth ") and scale is not None:
-        first = scale % 2 == 1 if name == "kth by scale" else scale <= 5
+        near: Any = _NEAR_SCALES[seed % len(_NEAR_SCALES)]
+        if name == "kth by scale":
+            fives = list(combinations(range(1, 10), 5))
+            # one shuffled order for all splits, so that no two draw the same scales
+            near = np.random.default_rng(0).permutation(fives)[seed % len(fives)]
+        first = np.isin(scale, near)
         train, test = np.flatnonzero(first), np.flatnonzero(~first)
     else:
         halves = [
@@ -330,15 +366,7 @@ def _halves(
     return members[: len(members) // 2], members[len(members) // 2 :]
 
 
-def _averaged(rows: list[list[Any]]) -> list[list[Any]]:
-    """Means of the scores over rows with the same data, noise and method."""
-    groups: dict[tuple, list[list[float]]] = {}
-    for name, noise, method, *scores in rows:
-        groups.setdefault((name, noise, method), []).append(scores)
-    return [[*key, *(float(v) for v in np.mean(values, axis=0))] for key, values in groups.items()]
-
-
-def _figure(run: gm.Run, weights: dict[str, tuple[np.ndarray, list[str]]]) -> None:
+def _figure(run: gm.Run, weights: dict[str, tuple[list[float], list[str]]]) -> None:
     """The largest learnt weights of every data set."""
     import matplotlib
     import matplotlib.pyplot as plt
@@ -351,7 +379,8 @@ def _figure(run: gm.Run, weights: dict[str, tuple[np.ndarray, list[str]]]) -> No
             squeeze=False,
             figsize=(3.6 * columns, 3.8 * -(-len(weights) // columns)),
         )
-        for ax, (name, (w, names)) in zip(axes.flat, weights.items()):
+        for ax, (name, (values, names)) in zip(axes.flat, weights.items()):
+            w = np.array(values)
             largest = np.argsort(-w, kind="stable")[:_N_SHOWN]
             plot_weights(w[largest], [names[i] for i in largest], ax).set_title(name)
         for ax in axes.flat[len(weights) :]:

@@ -14,7 +14,10 @@ from gmlearn_clustering.contrast import contrast_weights, contrasts
 from gmlearn_clustering.crossfit import cross_fit
 from gmlearn_clustering.distances import DimensionBank, PrecomputedBank
 from gmlearn_clustering.metrics import squared_euclidean
+from gmlearn_clustering.multiview import load_split
 from gmlearn_clustering.scores import nearest_neighbour_accuracy
+
+import gmlearn as gm
 
 KINDS = (LDAProjection, LDAPosterior, MLCAProjection)
 
@@ -172,3 +175,26 @@ def test_no_texture_descriptor_is_made_of_rounding():
     images = np.random.default_rng(0).integers(0, 256, (12, 40, 40)).astype(float)
     for view, again in zip(texture_views(images), texture_views(images * (1.0 + 1e-13))):
         np.testing.assert_allclose(view / deviations(view), again / deviations(view), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kth by scale", "kth far scales"])
+def test_splits_by_scale_differ_in_their_test_points(tmp_path, name):
+    """Each has scales of its own; far ones are not between those of training."""
+    (tmp_path / "texture").mkdir()
+    scale = np.repeat(np.arange(1, 10), 4)
+    images = np.random.default_rng(0).integers(0, 256, (36, 16, 16)).astype(np.uint8)
+    images[:, 0, 0] = np.arange(36)  # the last view counts grey values
+    np.savez(
+        tmp_path / "texture/kth_tips_gray_128.npz",
+        images=images,
+        labels=np.tile([0, 0, 1, 1], 9),
+        scale=scale,
+    )
+    run = gm.Run(data=tmp_path)
+    tests = set()
+    for seed in range(5):
+        split = load_split(run, name, seed)
+        assert len(split.train_labels) + len(split.test_labels) == 36
+        assert len(split.folds) == len(split.train_labels) and split.folds.max() >= 2
+        tests.add(np.abs(split.test[-1]).sum())
+    assert len(tests) == 5
