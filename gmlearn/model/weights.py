@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ class WeightLayout:
         self.slices: dict[str, slice] = {}
         self.size = 0
         for name, shape in self.shapes.items():
-            length = int(np.prod(shape))
+            length = math.prod(shape)
             self.slices[name] = slice(self.size, self.size + length)
             self.size += length
 

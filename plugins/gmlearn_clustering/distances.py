@@ -92,6 +92,8 @@ class EuclideanSample(_RemembersLast):
     D).
     """
 
+    _gathered: tuple[np.ndarray, np.ndarray] | None = None
+
     def __init__(self, Z: np.ndarray):
         self.Z = np.ascontiguousarray(Z - Z.mean(axis=0))
         self.n_points, self.n_features = Z.shape
@@ -107,7 +109,13 @@ class EuclideanSample(_RemembersLast):
     def gather(self, target: np.ndarray) -> np.ndarray:
         from gmlearn_clustering import _slaves_numba as kernels
 
-        return kernels.squared_differences(self.Z, np.asarray(target, dtype=np.int64))
+        # energy and features of a completion ask for the same one
+        target = np.asarray(target, dtype=np.int64)
+        if self._gathered is None or not np.array_equal(self._gathered[0], target):
+            found = kernels.squared_differences(self.Z, target)
+            found.flags.writeable = False
+            self._gathered = (target.copy(), found)
+        return self._gathered[1]
 
     def rows(self, points: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (self.Z[points] - self.Z[target]) ** 2
