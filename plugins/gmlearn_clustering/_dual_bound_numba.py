@@ -62,15 +62,18 @@ def lagrangian(price, fee, row_start, row_exemplar, row_cost, reduced_fee):
 
 
 @numba.njit(cache=True, nogil=True)
-def subgradient(price, fee, alone, row_start, row_exemplar, row_cost, upper, n_rounds, rel_tol):
+def subgradient(price, fee, alone, rows, columns, upper, n_rounds, rel_tol):
     """Improve `price` (in place, best kept) by projected subgradient steps aimed at the energy
-    `upper`.
+    `upper`; rows and columns as in ``FacilityProblem.arrays``.
 
     The direction is an average of the last subgradients (deflection); the step factor is halved
     after ten rounds without progress. Returns the best bound.
     """
     n = price.shape[0]
+    row_start, row_exemplar, row_cost = rows
+    column_start, column_client, column_cost, _ = columns
     v, direction, reduced_fee = price.copy(), np.zeros(n), np.empty(n)
+    slope = np.empty(n)
     best, factor, since = -np.inf, 0.3, 0
     for _ in range(n_rounds):
         value = lagrangian(v, fee, row_start, row_exemplar, row_cost, reduced_fee)
@@ -91,13 +94,15 @@ def subgradient(price, fee, alone, row_start, row_exemplar, row_cost, upper, n_r
             break
         square = 0.0
         for p in range(n):
-            slope = 1.0
-            for j in range(row_start[p], row_start[p + 1]):
-                if row_cost[j] >= v[p]:
-                    break
-                if reduced_fee[row_exemplar[j]] < 0.0:
-                    slope -= 1.0
-            direction[p] = 0.7 * direction[p] + 0.3 * slope
+            slope[p] = 1.0
+        # few exemplars are worth more than their fee: their columns are less than all rows
+        for q in range(n):
+            if reduced_fee[q] < 0.0:
+                for j in range(column_start[q], column_start[q + 1]):
+                    if column_cost[j] < v[column_client[j]]:
+                        slope[column_client[j]] -= 1.0
+        for p in range(n):
+            direction[p] = 0.7 * direction[p] + 0.3 * slope[p]
             square += direction[p] * direction[p]
         if square == 0.0:
             break

@@ -36,7 +36,7 @@ def row_order(start, cost):
 
 
 @numba.njit(cache=True, nogil=True)
-def _sort_ties(exemplar, cost):
+def sort_ties(exemplar, cost):
     """Sort the exemplars of equal cost in a row that is sorted by cost."""
     first = 0
     for j in range(1, cost.shape[0] + 1):
@@ -73,7 +73,7 @@ def sorted_rows(start, exemplar, cost, order, may_open, alone):
             if may_open[exemplar[j]]:
                 new_exemplar[k], new_cost[k] = exemplar[j], cost[j]
                 k += 1
-        _sort_ties(new_exemplar[first:k], new_cost[first:k])
+        sort_ties(new_exemplar[first:k], new_cost[first:k])
     return new_start, new_exemplar, new_cost
 
 

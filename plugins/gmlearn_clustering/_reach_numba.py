@@ -12,6 +12,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from gmlearn_clustering._facility_numba import sort_ties
+
 
 @numba.njit(cache=True, nogil=True)
 def _partners(p, reach, points, may_open, partner, cost):
@@ -77,13 +79,11 @@ def rows_within(reach, points, may_open):
             exemplar[k] = p
             cost[k] = 0.0
             k += 1
-        # equal costs in the order of the exemplars: sorted by exemplar first, then stably by cost
-        by_index = np.argsort(partner[:found], kind="mergesort")
-        by_cost = np.argsort(value[:found][by_index], kind="mergesort")
+        by_cost = np.argsort(value[:found])
         for i in range(found):
-            j = by_index[by_cost[i]]
-            exemplar[k] = partner[j]
-            cost[k] = value[j]
-            k += 1
+            exemplar[k + i] = partner[by_cost[i]]
+            cost[k + i] = value[by_cost[i]]
+        sort_ties(exemplar[k : k + found], cost[k : k + found])
+        k += found
         start[p + 1] = k
     return start, exemplar[:k], cost[:k]

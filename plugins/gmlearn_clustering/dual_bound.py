@@ -34,7 +34,7 @@ def dual_prices(
     """
     from gmlearn_clustering import _dual_bound_numba as kernels
 
-    rows = problem.row_start, problem.row_exemplar, problem.row_cost
+    _, _, _, rows, columns = problem.arrays
     price = kernels.ascent(problem.fee, problem.alone, *rows, 50) if start is None else start.copy()
     at_once = n_rounds if stop is None else _ROUNDS_AT_ONCE
     while n_rounds > 0 and not (stop and stop()):
@@ -42,7 +42,8 @@ def dual_prices(
             price,
             problem.fee,
             problem.alone,
-            *rows,
+            rows,
+            columns,
             upper - problem.offset,
             min(at_once, n_rounds),
             rel_tol,

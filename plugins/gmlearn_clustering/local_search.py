@@ -116,6 +116,24 @@ def search_of_number(
     return np.flatnonzero(is_open)
 
 
+def kicked_exemplars(
+    problem: FacilityProblem,
+    exemplars: np.ndarray,
+    n_kicks: int,
+    seed: int = 0,
+    stop: Callable[[], bool] | None = None,
+) -> np.ndarray:
+    """The descent from a set (K,), and `n_kicks` kicks on the whole problem; no dual prices."""
+    from gmlearn_clustering import _local_search_numba as kernels
+
+    is_open = problem.always_open.copy()
+    is_open[exemplars] = True
+    kernels.search(*problem.arrays, is_open, 0, 0, False, False, seed)
+    if n_kicks > 0 and not (stop and stop()):
+        _search_until(stop, problem, is_open, n_kicks, n_kicks, seed)
+    return np.flatnonzero(is_open)
+
+
 def _kicked(
     problem: FacilityProblem,
     is_open: np.ndarray,

@@ -23,7 +23,7 @@ import numpy as np
 import gmlearn as gm
 from gmlearn_clustering.dual_bound import dual_prices, price_bound
 from gmlearn_clustering.facility import FacilityProblem, facility_problem
-from gmlearn_clustering.local_search import local_search
+from gmlearn_clustering.local_search import kicked_exemplars, local_search
 from gmlearn_clustering.metrics import squared_euclidean
 from gmlearn_clustering.solver import ExemplarSolver, as_result
 from gmlearn_clustering.sparse import (
@@ -85,11 +85,14 @@ def minimise_on_points(
             break
         before = energy
         _, problem = _listed(X, penalties, exemplars, SEARCH_REACH, seed)
-        exemplars = local_search(problem, n_kicks=0, seed=seed, initial=exemplars)
+        exemplars = kicked_exemplars(problem, exemplars, 0)
         labels, energy = _assigned(X, penalties, exemplars)
     reach, problem = _listed(X, penalties, exemplars, BOUND_REACH, seed)
-    exemplars = local_search(problem, kicks, n_restarts, seed, stop, initial=exemplars)
-    labels, energy = _assigned(X, penalties, exemplars)
+    for restart in range(n_restarts):
+        other = kicked_exemplars(problem, exemplars, kicks, seed + restart, stop)
+        found = _assigned(X, penalties, other)
+        if found[1] < energy:
+            labels, energy = found
     bound = bound_within(problem, reach, energy, _N_BOUND_ROUNDS, stop)
     return as_result(labels, energy, bound)
 
