@@ -4,7 +4,8 @@
 ``gmlearn.layers.torch`` wrap them.
 """
 
-from gmlearn.layers.loss import LossPlan, LossResult, LossState, structured_loss
+from gmlearn.layers.loss import LossPlan, structured_loss
 from gmlearn.layers.relaxed import Relaxed, relaxed
+from gmlearn.layers.results import LossResult, LossState
 
 __all__ = ["LossPlan", "LossResult", "LossState", "Relaxed", "relaxed", "structured_loss"]

@@ -16,9 +16,10 @@ import numpy as np
 
 from gmlearn._utils.validation import check_choice
 from gmlearn.decompositions.base import DualCosts
-from gmlearn.layers.loss import LossOptions, LossState, loss_of
+from gmlearn.layers.loss import LossOptions, loss_of
 from gmlearn.layers.plan import Plan, Plans
 from gmlearn.layers.relaxed import RelaxedOptions, relaxed_of
+from gmlearn.layers.results import LossState
 from gmlearn.layers.samples import JoinedSamples
 from gmlearn.model.crf import CRF
 
@@ -231,15 +232,7 @@ class LossBase:
 
     Notes
     -----
-    It is called with ``(unary, truth, ids=None, weights=None, costs=None)`` and returns a number.
-
-    unary : (B, V, L), or a list of (V, L); rows beyond a model's variables are ignored.
-    truth : int (B, V), or a list of (V,).
-    ids : int (B,), the samples: they choose the models of a list, and the dual state of each is
-        kept for the next call. By default all models of a list, in order.
-    weights : of the models, by segment.
-    costs : for each sample a mapping from the number of a block to its costs, in the shape of
-        `LossResult.blocks`: tables or strengths that come from a network.
+    It is called with ``(unary, truth, ids=None, weights=None, costs=None)``, see `forward`.
     """
 
     def __init__(
@@ -253,6 +246,32 @@ class LossBase:
         super().__init__()
         self.host = Host.of_loss(models, kind, reduction, options)
         self.reduction = reduction
+
+    def forward(
+        self,
+        unary: Any,
+        truth: Any,
+        ids: Any = None,
+        weights: Mapping[str, Any] | None = None,
+        costs: Sequence[Mapping[Any, Any]] | None = None,
+    ) -> Any:
+        """The loss of a batch, a number.
+
+        Parameters
+        ----------
+        unary : (B, V, L), or a list of (V, L); rows beyond a model's variables are ignored.
+        truth : int (B, V), or a list of (V,).
+        ids : int (B,), the samples: they choose the models of a list, and the dual state of each is
+            kept for the next call. By default all models of a list, in order.
+        weights : of the models, by segment.
+        costs : for each sample a mapping from the number of a block to its costs, in the shape of
+            `LossResult.blocks`: tables or strengths that come from a network.
+        """
+        return self._loss((unary, dict(weights or {}), costs), (truth, ids))
+
+    def _loss(self, given: Any, fixed: Any) -> Any:
+        """What a framework makes of it: `given` has gradients, `fixed` has none."""
+        raise NotImplementedError
 
 
 class LayerBase:
@@ -268,12 +287,23 @@ class LayerBase:
 
     Notes
     -----
-    It is called with ``(unary, ids=None, weights=None)``, as `StructuredLoss`, and returns
-    marginals in the form of `unary`, or labels int (B, V) (a list of (V,) for a list). Weights have
-    no gradient here.
+    It is called with ``(unary, ids=None, weights=None)``, see `forward`.
     """
 
     def __init__(self, models: CRF | Sequence[CRF], output: str = "marginals", **options: Any):
         super().__init__()
         self.host = Host.of_layer(models, output, options)
         self.output = output
+
+    def forward(self, unary: Any, ids: Any = None, weights: Mapping[str, Any] | None = None) -> Any:
+        """Marginals in the form of `unary`, or labels int (B, V) (a list of (V,) for a list).
+
+        Parameters
+        ----------
+        unary, ids : as of `StructuredLoss`.
+        weights : of the models, by segment; they have no gradient here.
+        """
+        return self._answer(unary, dict(weights or {}), ids)
+
+    def _answer(self, unary: Any, weights: dict[str, Any], ids: Any) -> Any:
+        raise NotImplementedError

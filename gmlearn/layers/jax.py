@@ -8,7 +8,6 @@ arrays, traced or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -42,16 +41,10 @@ class StructuredLoss(LossBase):
     def __getstate__(self) -> dict[str, Any]:
         return {"host": self.host, "reduction": self.reduction}
 
-    def __call__(
-        self,
-        unary: Any,
-        truth: Any,
-        ids: Any = None,
-        weights: Mapping[str, Any] | None = None,
-        costs: Sequence[Mapping[Any, Any]] | None = None,
-    ) -> jax.Array:
-        """The loss, a number."""
-        return self._value((unary, dict(weights or {}), costs), (truth, ids))
+    __call__ = LossBase.forward
+
+    def _loss(self, given: Any, fixed: Any) -> jax.Array:
+        return self._value(given, fixed)
 
     @cached_property
     def _value(self) -> Any:
@@ -93,11 +86,10 @@ class StructuredLayer(LayerBase):
     def __getstate__(self) -> dict[str, Any]:
         return {"host": self.host, "output": self.output}
 
-    def __call__(
-        self, unary: Any, ids: Any = None, weights: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Marginals in the form of `unary`, or labels."""
-        fixed = jax.lax.stop_gradient(dict(weights or {})), ids
+    __call__ = LayerBase.forward
+
+    def _answer(self, unary: Any, weights: dict[str, Any], ids: Any) -> Any:
+        fixed = jax.lax.stop_gradient(weights), ids
         if self.output != "labels":
             return self._value(unary, fixed)
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[:-1], jnp.int32), unary)

@@ -10,8 +10,9 @@ import numpy as np
 
 from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.decompositions.base import DualCosts
-from gmlearn.layers.loss import LossState, ascend, keep, likelihood, start_at
+from gmlearn.layers.kinds import ascend, keep, likelihood, start_at
 from gmlearn.layers.plan import PlanOptions, least_labels
+from gmlearn.layers.results import LossState
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.layers.sparsemap import SparseMAP
 from gmlearn.learn.batch import SampleBatch

@@ -25,28 +25,16 @@ except ImportError as error:
 class StructuredLoss(LossBase, torch.nn.Module):
     __doc__ = LossBase.__doc__
 
-    def forward(
-        self,
-        unary: Any,
-        truth: Any,
-        ids: Any = None,
-        weights: Mapping[str, torch.Tensor] | None = None,
-        costs: Sequence[Mapping[Any, Any]] | None = None,
-    ) -> torch.Tensor:
-        """The loss, a number."""
-        tree = Tree((unary, dict(weights or {}), costs))
-        fixed = (_numpy(truth), _numpy(ids))
-        total = _Loss.apply(self.host, tree, fixed, *tree.tensors)
-        return total / len(unary) if self.reduction == "mean" else total
+    def _loss(self, given: Any, fixed: Any) -> torch.Tensor:
+        tree = Tree(given)
+        total = _Loss.apply(self.host, tree, _numpy(fixed), *tree.tensors)
+        return total / len(given[0]) if self.reduction == "mean" else total
 
 
 class StructuredLayer(LayerBase, torch.nn.Module):
     __doc__ = LayerBase.__doc__
 
-    def forward(
-        self, unary: Any, ids: Any = None, weights: Mapping[str, torch.Tensor] | None = None
-    ) -> Any:
-        """Marginals in the form of `unary`, or labels."""
+    def _answer(self, unary: Any, weights: dict[str, Any], ids: Any) -> Any:
         tree, fixed = Tree(unary), (_numpy(weights), _numpy(ids))
         if self.output == "labels":
             found = self.host.labels(tree.arrays(tree.tensors), *fixed)

@@ -7,6 +7,7 @@ import pytest
 
 import gmlearn as gm
 from gmlearn.layers.host import Host
+from gmlearn.layers.loss import LossOptions
 from gmlearn.layers.models import Models
 
 KINDS = ("hinge", "likelihood", "sparsemap", "perturbed")
@@ -158,7 +159,7 @@ def test_a_layer_keeps_the_dual_state_of_each_sample_in_shuffled_batches():
         decomposition="per-clique",
         tol=1e-7,
     )
-    host.options = gm.layers.loss.LossOptions("hinge", decomposition="per-clique", max_iter=60)
+    host.options = LossOptions("hinge", decomposition="per-clique", max_iter=60)
     for _ in range(3):
         order = rng.permutation(5)
         total = 0.0
@@ -168,7 +169,7 @@ def test_a_layer_keeps_the_dual_state_of_each_sample_in_shuffled_batches():
     assert sorted(host.kept) == list(range(5))
     np.testing.assert_allclose(total, whole.value.sum(), rtol=1e-3)
     # at multipliers that were kept one round is enough
-    host.options = gm.layers.loss.LossOptions("hinge", decomposition="per-clique", max_iter=0)
+    host.options = LossOptions("hinge", decomposition="per-clique", max_iter=0)
     host._plans.options = host.options
     host._plans._known.clear()
     warm = sum(host.loss([costs[k]], [truths[k]], None, None, [k])[0] for k in (3, 1, 4, 0, 2))
