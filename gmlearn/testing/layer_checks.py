@@ -1,4 +1,5 @@
-"""Checks of slaves under a network: the gradients of structured losses in costs and weights.
+"""Checks of slaves under a network: the gradients of structured losses in unary costs, in weights
+and in the blocks' own numbers.
 
 ``check(slave, layer=True)`` runs them in addition to the others. Each example becomes a model with
 random unary costs whose cliques are held by the slave under test, at multipliers of zero.
@@ -95,6 +96,77 @@ def compare_gradients(group: Any, w: Weights, rng: np.random.Generator, kind: st
             f"the {kind} loss, convex in costs and weights, lies below its tangent: "
             f"{there.value} < {at.value + size * linear} after a move of size {size}",
         )
+
+
+def nested(function: Any, *nests: Any) -> Any:
+    """`function` of the arrays at the same places of tuples and lists of arrays."""
+    if isinstance(nests[0], (list, tuple)):
+        return type(nests[0])(nested(function, *parts) for parts in zip(*nests))
+    return function(*nests)
+
+
+def other_numbers(solver: Any, block: Any, w: Weights, rng: np.random.Generator) -> tuple[Any, Any]:
+    """(random numbers of the block's own, a block with them that the solver takes)."""
+    own = block.own_costs()
+    if own is None:
+        raise NotApplicable(f"{type(block).__name__} has no numbers to differentiate in")
+    zero = block.cost_gradient(np.zeros(int(own.sum())), w)
+    for sign in (1.0, -1.0):
+        numbers = nested(lambda a, sign=sign: sign * (0.2 + rng.random(np.shape(a))), zero)
+        try:
+            fed = block.with_costs(numbers)
+        except TypeError as error:
+            raise NotApplicable(str(error)) from None
+        except ValueError:  # of the other sign
+            continue
+        if solver.refuses(fed) is None:
+            return numbers, fed
+    raise NotApplicable(
+        f"{type(solver).__name__} takes no {type(block).__name__} of random numbers"
+    )
+
+
+def compare_block_gradients(group: Any, w: Weights, rng: np.random.Generator, kind: str) -> None:
+    """A central difference along a random direction in the numbers of the block itself."""
+    crf, _ = model_of(group, w, rng)
+    numbers, fed = other_numbers(group.solver, crf.blocks[0], w, rng)
+    costs = costs_of(crf, rng)
+    options: Any = {"kind": kind, "decomposition": UnderTest(group.solver), "max_iter": 0}
+    truth = random_labels(rng, crf)
+
+    def loss(block: Any) -> Any:
+        other = crf.copy()
+        other.blocks[0] = block
+        return LossPlan(other, truth, **options)(costs, w)
+
+    change = nested(lambda a: rng.normal(size=np.shape(a)), numbers)
+    sides = []
+    for step in (STEP, -STEP):
+        turned = nested(lambda a, d, step=step: a + step * d, numbers, change)
+        sides.append(loss(fed.with_costs(turned)).value)
+    products: list[float] = []
+    nested(lambda a, d: products.append(float(np.sum(a * d))), loss(fed).blocks[0], change)
+    expect_close(
+        sum(products),
+        (sides[0] - sides[1]) / (2 * STEP),
+        f"the derivative of the {kind} loss in the block's own numbers (against a central "
+        f"difference)",
+        tol=DIFFERENCE,
+    )
+
+
+@check_of(LAYER)
+def check_layer_hinge_in_blocks(group: Any, w: Weights, rng: np.random.Generator) -> None:
+    """The same in strengths, tables and features of the block itself, for the hinge."""
+    compare_block_gradients(group, w, rng, "hinge")
+
+
+@check_of(LAYER, needs="log_partition")
+def check_layer_likelihood_in_blocks(group: Any, w: Weights, rng: np.random.Generator) -> None:
+    """The same in strengths, tables and features of the block itself, for the likelihood."""
+    if not getattr(group.solver, "soft_exact", True):
+        raise NotApplicable("its log-partition only bounds")
+    compare_block_gradients(group, w, rng, "likelihood")
 
 
 @check_of(LAYER)

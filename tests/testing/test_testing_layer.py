@@ -12,7 +12,7 @@ CHECKS = gm.testing.checks_of("layer")
 
 
 @pytest.mark.parametrize("one", CHECKS, ids=str)
-@pytest.mark.parametrize("name", [e.name for e in registry.loaded("slave solver")])
+@pytest.mark.parametrize("name", [e.name for e in registry.entries("slave solver")])
 def test_shipped_slaves_have_right_gradients_under_a_network(name, one):
     solver = registry.get("slave solver", name)
     if not one.concerns(solver):
@@ -71,6 +71,23 @@ class Swapped(Enumerate):
         return 1 - labels, value
 
 
+class Apart(Enumerate):
+    """The other label of the first variable than the one whose cost is told."""
+
+    def minimise(self, block, theta, w):
+        labels, value = super().minimise(block, theta, w)
+        labels[:, 0] = 1 - labels[:, 0]
+        return labels, value
+
+
+class Forgetful(Enumerate):
+    """Expected features of the weights that it knows of, and of nothing else."""
+
+    def log_partition(self, block, theta, w, temperature):
+        value, marginals, features = super().log_partition(block, theta, w, temperature)
+        return value, marginals, {"s": features["s"]}
+
+
 def test_a_right_slave_passes():
     for one in CHECKS:
         one(Enumerate())
@@ -93,6 +110,9 @@ def test_the_layer_is_checked_when_it_is_asked_for(monkeypatch):
     [
         (Hot, "check_layer_likelihood_gradients", "likelihood loss in unary costs"),
         (Swapped, "check_layer_hinge_gradients", "hinge loss in unary costs"),
+        (Hot, "check_layer_likelihood_in_blocks", "likelihood loss in the block's own numbers"),
+        (Apart, "check_layer_hinge_in_blocks", "hinge loss in the block's own numbers"),
+        (Forgetful, "check_layer_likelihood_in_blocks", "in the block's own numbers"),
     ],
 )
 def test_planted_gradients_are_caught_and_named(wrong, caught_by, said):
