@@ -8,6 +8,7 @@ padded array.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -87,9 +88,9 @@ class Host:
     def _plans(self) -> Plans:
         return Plans(self.models, self.options)
 
-    def feed(
+    def lent(
         self, unary: Any, ids: list[int] | None, truth: Any = None, costs: Any = None
-    ) -> tuple[Plan, JoinedSamples]:
+    ) -> AbstractContextManager[tuple[Plan, JoinedSamples]]:
         """The joined models of a batch, and their samples; some of their blocks may have other
         `costs`.
         """
@@ -100,11 +101,11 @@ class Host:
 
         numbers = np.zeros(n, np.int64) if self.shared else np.array(ids, np.int64)
         if costs is None:
-            return self._plans.feed(numbers, unary, truth, name)
+            return self._plans.lent(numbers, unary, truth, name)
         crfs = with_costs([self.models[k] for k in numbers.tolist()], costs)
         assert isinstance(self.options, LossOptions)  # of layers, only losses take costs
         options = replace(self.options, gradients=True)
-        return Plans(crfs, options).feed(np.arange(n), unary, truth, name)
+        return Plans(crfs, options).lent(np.arange(n), unary, truth, name)
 
     def _state(self, ids: list[int] | None) -> LossState | None:
         if ids is None or self.options.copies > 1:
@@ -124,10 +125,10 @@ class Host:
         costs).
         """
         chosen = self._chosen(len(unary), ids)
-        plan, samples = self.feed(unary, chosen, truth, costs)
         state = self._state(chosen)
-        assert isinstance(plan.options, LossOptions)
-        found = loss_of(samples, plan.options, _floats(weights), state)
+        with self.lent(unary, chosen, truth, costs) as (plan, samples):
+            assert isinstance(plan.options, LossOptions)
+            found = loss_of(samples, plan.options, _floats(weights), state)
         self._keep(chosen, found.state)
         slopes = plan.places.like(unary, found.unary)
         of_blocks = [{i: found.blocks[k][int(i)] for i in own} for k, own in enumerate(costs or [])]
@@ -136,10 +137,10 @@ class Host:
     def _relaxed(self, unary: Any, weights: Any, ids: Any, **changes: Any) -> Any:
         """(joined models, relaxed solutions)."""
         chosen = self._chosen(len(unary), ids)
-        plan, samples = self.feed(unary, chosen)
         assert isinstance(self.options, RelaxedOptions)
         options = replace(self.options, **changes)
-        found = relaxed_of(samples, options, _floats(weights), self._state(chosen))
+        with self.lent(unary, chosen) as (plan, samples):
+            found = relaxed_of(samples, options, _floats(weights), self._state(chosen))
         self._keep(chosen, found.state)
         return plan, found
 
@@ -177,9 +178,9 @@ class Host:
         from gmlearn.solvers.many import solve_forests
 
         chosen = self._chosen(len(unary), ids)
-        _, samples = self.feed(unary, chosen)
         named = _floats(weights)
-        crfs = samples.present()
+        with self.lent(unary, chosen) as (_, samples):
+            crfs = samples.present()
         found = solve_forests(crfs, named) or [solve(crf, named) for crf in crfs]
         return [np.pad(r.labels, (0, len(u) - len(r.labels))) for r, u in zip(found, unary)]
 

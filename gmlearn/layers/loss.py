@@ -14,6 +14,7 @@ minimised bound (envelope theorem), so that a warm start matters more than a tig
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 from gmlearn._utils.validation import check_array, check_choice, check_number, check_sequence
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.kinds import BatchLoss, hinge, keep, likelihood, sparsemap, start_at
-from gmlearn.layers.plan import PlanOptions, Plans
+from gmlearn.layers.plan import Plan, PlanOptions, Plans
 from gmlearn.layers.results import LossResult, LossState, averaged, only, result_of
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.learn.completion import take_completion
@@ -164,9 +165,12 @@ class LossPlan:
         self.single = isinstance(crf, CRF)
         crfs, self.truths, _ = _lists(crf, truth, None)
         self._plans = Plans(crfs, self.options)
-        self._feed(None, None, None)  # bad labels are refused now
+        with self._lent(None, None, None):
+            pass  # bad labels are refused now
 
-    def _feed(self, numbers: np.ndarray | None, unary: Any, truth: Any) -> JoinedSamples:
+    def _lent(
+        self, numbers: np.ndarray | None, unary: Any, truth: Any
+    ) -> AbstractContextManager[tuple[Plan, JoinedSamples]]:
         """Some samples, or all, at costs and labels; their own labels by default."""
         if truth is None:
             truth = self.truths if numbers is None else [self.truths[k] for k in numbers.tolist()]
@@ -175,7 +179,7 @@ class LossPlan:
             return f"[{k}]" if numbers is None else f"[{k}] (sample {numbers[k]})"
 
         chosen = np.arange(len(self.truths)) if numbers is None else numbers
-        return self._plans.feed(chosen, unary, truth, name)[1]
+        return self._plans.lent(chosen, unary, truth, name)
 
     def __call__(
         self,
@@ -202,7 +206,8 @@ class LossPlan:
         if self.single:
             unary = None if unary is None else [unary]
             truth = None if truth is None else [truth]
-        answer = loss_of(self._feed(chosen, unary, truth), self.options, weights, state)
+        with self._lent(chosen, unary, truth) as (_, own):
+            answer = loss_of(own, self.options, weights, state)
         return only(answer) if self.single else answer
 
     def _numbers(self, samples: Any) -> np.ndarray:

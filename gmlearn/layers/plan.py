@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -113,21 +114,23 @@ class Plans:
         #: numbers of models -> plan, the last used last
         self._known: dict[bytes, Plan] = {}
 
-    def feed(
+    @contextmanager
+    def lent(
         self, numbers: np.ndarray, unary: Any, truth: Any, name: Callable[[int], str]
-    ) -> tuple[Plan, JoinedSamples]:
+    ) -> Iterator[tuple[Plan, JoinedSamples]]:
         """The plan for the models of these numbers, and its samples at costs and labels as in
         `Plan.feed`; samples are called `name(k)` in messages.
+
+        A plan is lent to one thread at a time; another one makes its own meanwhile.
         """
         key = numbers.tobytes()
         known = self._known.pop(key, None)
         plan = Plan(self.models, numbers, truth, self.options, name) if known is None else known
         plan.places.name = name
-        samples = plan.feed(unary, None if known is None else truth)
-        self._known[key] = plan
-        if len(self._known) > MOST_PLANS:
-            del self._known[next(iter(self._known))]
-        return plan, samples
+        yield plan, plan.feed(unary, None if known is None else truth)
+        self._known[key] = plan  # not after an error
+        for oldest in list(self._known)[:-MOST_PLANS]:
+            self._known.pop(oldest, None)
 
 
 def least_labels(crf: CRF) -> np.ndarray:

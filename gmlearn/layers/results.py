@@ -51,12 +51,12 @@ class BlockGradients:
 
     def find(self) -> list[list[Any]]:
         """One list for each model."""
-        detailed = self.samples.detailed(self.unary, self.truth)
         blocks: list[list[Any]] = []
-        for batch, lam in zip(detailed.batches, self.lam):
-            vertex = batch.vertex(batch.layout.join(self.weights), lam)
-            slope = batch.slope(vertex.features)[batch.layout.slices[COSTS]]
-            blocks += detailed.gradients_of_blocks(batch, slope, self.weights)
+        with self.samples.detailed(self.unary, self.truth) as detailed:
+            for batch, lam in zip(detailed.batches, self.lam):
+                vertex = batch.vertex(batch.layout.join(self.weights), lam)
+                slope = batch.slope(vertex.features)[batch.layout.slices[COSTS]]
+                blocks += detailed.gradients_of_blocks(batch, slope, self.weights)
         n = len(blocks) // self.copies
         return blocks if self.copies == 1 else [_mean(blocks[k::n]) for k in range(n)]
 

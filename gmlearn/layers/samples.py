@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -90,7 +91,6 @@ class JoinedSamples:
         self.batches = [self._batch(samples[a:b], a) for a, b in pairwise(self.ends)]
         #: what the loss adds to the unary costs, by the first sample of a batch
         self._loss_costs: dict[int, np.ndarray] = {}
-        self._detailed: JoinedSamples | None = None
 
     @property
     def hidden(self) -> list[Any] | None:
@@ -174,11 +174,16 @@ class JoinedSamples:
             crf.unary = flat[a:b]
         return crfs
 
-    def detailed(self, unary: np.ndarray, truth: np.ndarray) -> JoinedSamples:
-        """The same models with gradients in their blocks' numbers, at these costs and labels."""
-        if self._detailed is None or not self._detailed.move(unary, truth):
-            self._detailed = self.rebuilt(unary, truth, gradients=True)
-        return self._detailed
+    @contextmanager
+    def detailed(self, unary: np.ndarray, truth: np.ndarray) -> Iterator[JoinedSamples]:
+        """The same models with gradients in their blocks' numbers, at these costs and labels; lent
+        to one thread at a time.
+        """
+        known = vars(self).pop("_detailed", None)
+        if known is None or not known.move(unary, truth):
+            known = self.rebuilt(unary, truth, gradients=True)
+        yield known
+        self._detailed = known
 
     def _of_loss(self, batch: SampleBatch, relabelled: bool) -> np.ndarray:
         """float (n_coords,): what the loss adds to the unary costs."""

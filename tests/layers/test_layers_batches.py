@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -174,6 +176,52 @@ def test_a_layer_keeps_the_dual_state_of_each_sample_in_shuffled_batches():
     host._plans._known.clear()
     warm = sum(host.loss([costs[k]], [truths[k]], None, None, [k])[0] for k in (3, 1, 4, 0, 2))
     np.testing.assert_allclose(warm, total, rtol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "likelihood"])
+def test_the_answers_are_the_same_for_every_number_of_threads(kind):
+    crfs, truths, costs, w = mixed(2, 12)
+    rng = np.random.default_rng(0)
+    jobs = [rng.permutation(12)[: 1 + k % 5] for k in range(40)] * 2  # some batches at once
+    plan = gm.LossPlan(crfs, truths, kind=kind, max_iter=20)
+
+    def by_plan(numbers):
+        answer = plan([costs[k] for k in numbers], w, samples=numbers)
+        blocks = [a for own in answer.blocks for a in own if isinstance(a, np.ndarray)]
+        return [*answer.value, *answer.unary, *answer.weights.values(), *blocks]
+
+    def alone(numbers):
+        models = fed([crfs[k] for k in numbers], [costs[k] for k in numbers])
+        labels = [truths[k] for k in numbers]
+        own = weights_of(models, w)
+        answer = gm.structured_loss(models, labels, own, kind=kind, max_iter=20)
+        return [*answer.value, *answer.unary]
+
+    for work in (by_plan, alone):
+        expected = [work(numbers) for numbers in jobs]
+        for n_threads in (2, 5):
+            with ThreadPoolExecutor(n_threads) as pool:
+                for found, right in zip(pool.map(work, jobs), expected):
+                    assert len(found) == len(right)
+                    for a, b in zip(found, right):
+                        np.testing.assert_array_equal(a, b)
+
+
+def test_a_layer_in_several_threads_keeps_each_sample_its_state():
+    crfs, truths, costs, w = mixed(3, 12)
+    batches = np.split(np.random.default_rng(0).permutation(12), 4)
+
+    def epochs(n_threads):
+        host = Host.of_loss(crfs, "hinge", "sum", {"max_iter": 3})
+
+        def work(ids):
+            return host.loss([costs[k] for k in ids], [truths[k] for k in ids], w, None, ids)[0]
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            return [list(pool.map(work, batches)) for _ in range(3)]
+
+    assert epochs(1) == epochs(4)
+    assert epochs(1)[0] != epochs(1)[2]
 
 
 def test_bad_samples_are_refused():
