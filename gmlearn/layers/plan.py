@@ -16,8 +16,8 @@ from gmlearn.layers.samples import JoinedSamples, Settings, checked_samples
 from gmlearn.learn.sample import Sample, plain_samples
 from gmlearn.model.crf import CRF
 
-#: batches of which the plans are kept
-MOST_PLANS = 16
+#: batches of which the plans are kept, and that are remembered for it
+MOST_PLANS, MOST_SEEN = 16, 4096
 
 
 class PlanOptions(ABC):
@@ -105,7 +105,7 @@ class Plan:
 class Plans:
     """Plans for batches of some models, which are read once: later changes of theirs are not seen.
 
-    The plans used last are kept, for batches that come again.
+    The plan used last is kept, and those of batches that came twice; shuffled batches never do.
     """
 
     def __init__(self, crfs: Sequence[CRF], options: PlanOptions):
@@ -113,6 +113,9 @@ class Plans:
         self.models = Models([crf.copy() for crf in crfs], options.settings.decomposition)
         #: numbers of models -> plan, the last used last
         self._known: dict[bytes, Plan] = {}
+        #: hashes of the batches that came before, and the batch whose plan is kept for now
+        self._seen: dict[int, None] = {}
+        self._last = b""
 
     @contextmanager
     def lent(
@@ -128,9 +131,15 @@ class Plans:
         plan = Plan(self.models, numbers, truth, self.options, name) if known is None else known
         plan.places.name = name
         yield plan, plan.feed(unary, None if known is None else truth)
-        self._known[key] = plan  # not after an error
+        # not after an error
+        self._known.pop(self._last, None)
+        self._known[key] = plan
+        self._last = b"" if hash(key) in self._seen else key
+        self._seen[hash(key)] = None
         for oldest in list(self._known)[:-MOST_PLANS]:
             self._known.pop(oldest, None)
+        for first in list(self._seen)[:-MOST_SEEN]:
+            self._seen.pop(first, None)
 
 
 def least_labels(crf: CRF) -> np.ndarray:

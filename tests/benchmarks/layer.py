@@ -1,6 +1,6 @@
 """Structured losses: against a likelihood pass of training, and warm against cold.
 
-python tests/benchmarks/layer.py [--only words|grids] [--seeds 10 11 12]
+python tests/benchmarks/layer.py [--only words|batches|grids] [--seeds 10 11 12]
 """
 
 from __future__ import annotations
@@ -68,6 +68,52 @@ def against_training():
     print(f"  with gradients in all blocks' numbers {blocks / base:.2f}")
 
 
+def batches():
+    """Models without unary costs of their own under costs from outside: planned, in shuffled
+    batches, and built anew for every step.
+    """
+    crfs, truths, w = words()
+    options = gm.TrainingOptions(loss="none", temperature=1.0, regularizer=gm.L2(1.0))
+    objective = gm.build_objective([gm.Sample(c, y) for c, y in zip(crfs, truths)], options)
+    flat = objective.layout.join(w)
+    base, _ = seconds(lambda: objective.slope(objective.vertices(flat)), 5)
+    rng = np.random.default_rng(1)
+    costs = [rng.normal(size=(crf.n_vars, 26)) for crf in crfs]
+    pair = {"p": w["p"]}
+
+    def built():
+        made = []
+        for cost in costs:
+            n = len(cost)
+            crf = gm.CRF(n, 26).add_unary(cost)
+            edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+            crf.add(gm.Pairwise(edges, weight="p", symmetric=False))
+            made.append(crf)
+        return made
+
+    for kind in ("likelihood", "hinge"):
+        structures = [crf.copy() for crf in crfs]
+        for crf in structures:
+            crf.remove(crf.blocks[0])
+        plan = gm.LossPlan(structures, truths, kind=kind)
+
+        def epoch(size, plan=plan, structures=structures):
+            order = rng.permutation(len(structures))
+            for begin in range(0, len(order), size):
+                chosen = order[begin : begin + size]
+                plan([costs[k] for k in chosen], pair, samples=chosen)
+
+        print(f"{kind}, 6000 words, in passes of the likelihood's training ({base:.3f} s):")
+        for size in (6000, 1000, 256, 64):
+            spent, _ = seconds(lambda size=size: epoch(size))
+            print(f"  shuffled batches of {size}: {spent / base:.2f}")
+        making, made = seconds(built, 2)
+        spent, _ = seconds(
+            lambda made=made, kind=kind: gm.structured_loss(made, truths, pair, kind=kind)
+        )
+        print(f"  models built anew: {spent / base:.2f}, and {making / base:.2f} to build them")
+
+
 def grid(side, seed):
     """(model, costs before and after a small change, labels)."""
     rng = np.random.default_rng(seed)
@@ -101,10 +147,12 @@ def warm_against_cold(seed, side=64):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("words", "grids"))
+    parser.add_argument("--only", choices=("words", "batches", "grids"))
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     chosen = parser.parse_args()
-    if chosen.only != "grids":
+    if chosen.only in (None, "words"):
         against_training()
-    for number in chosen.seeds if chosen.only != "words" else ():
+    if chosen.only in (None, "batches"):
+        batches()
+    for number in chosen.seeds if chosen.only in (None, "grids") else ():
         warm_against_cold(number)
