@@ -1,13 +1,29 @@
-"""Calls that may take longer than anybody wants to wait."""
+"""Calls that may take longer than anybody wants to wait, and threads that nobody asked for."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """A context where BLAS uses one thread."""
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> Any:
+    """What is loaded; looked for again (a millisecond) once further modules are."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def in_thread(work: Callable[[], T], seconds: float = float("inf")) -> T | None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn._utils.validation import HUGE, check_choice, check_number, check_sequence
 from gmlearn.learn.batch import (
     MAX_SHARDS,
@@ -189,8 +190,6 @@ class DualDecomposition(Trainer):
     name = "dual-decomposition"
 
     def train(self, samples: Sequence[Sample], options: TrainingOptions) -> TrainedModel:
-        from threadpoolctl import threadpool_limits
-
         from gmlearn.learn.run import TrainingRun
 
         check_number("n_init", options.n_init, low=1, integer=True)
@@ -200,7 +199,7 @@ class DualDecomposition(Trainer):
         found: list[TrainedModel] = []
         try:
             # small products on many BLAS threads are far slower than on one
-            with threadpool_limits(limits=1, user_api="blas"):
+            with one_blas_thread():
                 for i in range(options.n_init):
                     own = replace(options, seed=options.seed + i) if i else options
                     found.append(TrainingRun(build_objective(samples, own, executor), own).run())

@@ -163,7 +163,7 @@ class SequentialMessages:
         bound = self.half(self.order)
         return bound if bound == np.inf else self.half(self.order[::-1])
 
-    def decode(self) -> np.ndarray:
+    def decode(self, improve: bool = False) -> np.ndarray:
         """Labels fixed colour by colour, each with the min-marginals of its cliques given the
         labels before.
         """

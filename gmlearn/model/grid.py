@@ -59,6 +59,14 @@ def grid_widths(edges: np.ndarray, parts: np.ndarray) -> np.ndarray:
 
     edges : int (E, 2).   parts : int (n + 1,), the first variable of each part, and their number.
     """
+    if len(parts) == 2 and len(edges):
+        # one grid with its edges in the order of `grid_edges` is told much faster
+        n = int(parts[1])
+        jumps = edges[:, 1] - edges[:, 0]
+        jump = int(jumps[np.argmax(jumps > 1)])
+        whole = jump > 1 and n % jump == 0 and len(edges) == 2 * n - jump - n // jump
+        if whole and np.array_equal(edges, grid_edges(n // jump, jump)):
+            return np.array([jump])
     low = np.minimum(edges[:, 0], edges[:, 1])  # much faster than reductions along an axis of two
     step = np.abs(edges[:, 0] - edges[:, 1])
     home = np.searchsorted(parts, low, side="right") - 1

@@ -51,7 +51,10 @@ def has_edge_form(block: Block) -> bool:
     """
     if block.arity != 2 or isinstance(block, RaggedBlock):
         return False
-    size, dense = block.form_size(), Block.form_size(block)
+    size = block.form_size()
+    if size < len(block):  # a table has one entry or more
+        return size <= MAX_TABLE_ENTRIES
     if size > MAX_TABLE_ENTRIES:
         return False
+    dense = Block.form_size(block)
     return size < dense or size <= choose_solver(block).cost(block)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.factors import FactorGraph, table_entries
@@ -112,14 +113,11 @@ class Auto(MapSolver):
         state = Run(problem)
         if any(solved(state) for solved in AT_ONCE):
             return
-        from threadpoolctl import threadpool_limits
-
         for stage in STAGES:
             if stage.suits(state):
                 # small products on many BLAS threads are far slower than on one, and on a loaded
                 # machine they use up the time limit; a stage may load a BLAS of its own
-                one_thread = threadpool_limits(limits=1, user_api="blas")
-                with problem.budget(stage.share(state)), one_thread:
+                with problem.budget(stage.share(state)), one_blas_thread():
                     stage.run(state)
             if problem.stop():
                 return

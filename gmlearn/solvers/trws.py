@@ -88,7 +88,7 @@ class PairwiseMessages:
         bound = self.half(True)
         return bound if bound == np.inf else self.half(False)
 
-    def decode(self) -> np.ndarray:
+    def decode(self, improve: bool = False) -> np.ndarray:
         """The labelling that the last pass fixed node by node."""
         return self.labels.copy()
 
@@ -200,17 +200,18 @@ class GridMessages:
         self.half(True)
         return self.half(False)
 
-    def decode(self) -> np.ndarray:
-        """Sequential decoding from the backward messages, improved by ICM."""
-        return self._decode(self.message)
+    def decode(self, improve: bool = False) -> np.ndarray:
+        """Sequential decoding from the backward messages."""
+        return self._decode(self.message, improve)
 
-    def _decode(self, message: np.ndarray) -> np.ndarray:
+    def _decode(self, message: np.ndarray, improve: bool) -> np.ndarray:
         from gmlearn.solvers._trws_grid_numba import decode_diagonals, improve_diagonals
 
         diagonals, lanes = self.layout.gamma.shape
         labels = np.zeros((lanes, diagonals - lanes + 1), np.int64)
         decode_diagonals(self.unary, *message, *self.scale, self.table, labels)
-        improve_diagonals(self.unary, *self.scale, self.table, labels)
+        if improve:
+            improve_diagonals(self.unary, *self.scale, self.table, labels)
         return (labels.T if self.layout.transposed else labels).ravel()
 
 
@@ -249,8 +250,8 @@ class BinaryGridMessages(GridMessages):
             self.table_t,
         )
 
-    def decode(self) -> np.ndarray:
-        return self._decode(np.maximum(self.message[:, :, None] * [[-1.0], [1.0]], 0.0))
+    def decode(self, improve: bool = False) -> np.ndarray:
+        return self._decode(np.maximum(self.message[:, :, None] * [[-1.0], [1.0]], 0.0), improve)
 
 
 def make_messages(
@@ -305,8 +306,8 @@ class Messages(Protocol):
     def sweep(self) -> float:
         """Pass forth and back; returns the bound without the model's constant."""
 
-    def decode(self) -> np.ndarray:
-        """A labelling (V,)."""
+    def decode(self, improve: bool = False) -> np.ndarray:
+        """A labelling (V,); `improve` it by moves of single variables, where that is cheap."""
 
 
 def run_messages(
@@ -337,7 +338,7 @@ def run_messages(
         still, near = rise <= 1e-9 * size, rise <= 0.1 * gap * size
         if k + 1 >= decoded * (1.3 if near and gap > 0 else 3) or (still and not settled):
             decoded, settled = k + 1, still
-            labels = messages.decode()
+            labels = messages.decode(improve=True)
             if near or problem.options.warm is not None:
                 problem.polisher.combine(problem, labels)
             problem.offer(labels, source)
