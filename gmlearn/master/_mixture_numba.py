@@ -79,22 +79,25 @@ def keep_minimisers(
             at += 1
         if not whole:
             continue
-        newest, oldest, least = 0, 0, np.inf
+        newest, row, cost, error = 0, used[m], fixed[m], rounding[m]
         for j in range(size):
-            newest = max(newest, used[m, j])
-            worth = used[m, j] + (1e12 * (1.0 + share[m, j]) if share[m, j] > 0.0 else 0.0)
-            if worth < least:
-                oldest, least = j, worth
-            same = abs(working_set.fixed[m, j] - fixed[m]) <= rounding[m]
-            if used[m, j] == 0 or not same:
+            newest = max(newest, row[j])
+        for j in range(size):
+            if row[j] == 0 or abs(working_set.fixed[m, j] - cost) > error:
                 continue
+            same = True
             for k in range(n_words):
                 same &= bits[first + k, j] == found[k]
-            if not same:
-                continue
             # variables of one slave alone have no bits
-            place[m] = j if same_features(working_set, features, m, j) else place[m]
+            if same and same_features(working_set, features, m, j):
+                place[m] = j
+                break
         if place[m] < 0:
+            oldest, least = 0, np.inf
+            for j in range(size):
+                worth = used[m, j] + (1e12 * (1.0 + share[m, j]) if share[m, j] > 0.0 else 0.0)
+                if worth < least:
+                    oldest, least = j, worth
             place[m] = oldest
             for k in range(n_words):
                 bits[first + k, oldest] = found[k]
@@ -336,7 +339,8 @@ def frank_wolfe_steps(
     for m in range(len(own)):
         begin, end = features.indptr[m], features.indptr[m + 1]
         gap, spread, length = own[m] - fixed[m], 0.0, 0.0
-        gap += clique_cost(point, working_set, w, m)
+        if len(w):
+            gap += clique_cost(point, working_set, w, m)
         for k in range(begin, end):
             gap -= w[features.columns[k]] * features.values[k]
         # selections, no branches: which labels move cannot be predicted; theta may be inf elsewhere
@@ -359,10 +363,11 @@ def frank_wolfe_steps(
             y[d] += step
             mean[coords[d]] += step * weight[coords[d]]
         own[m] += delta * (fixed[m] - own[m])
-        for j in range(share.shape[1]):
+        for j in range(share.shape[1] if len(w) else 0):
             if share[m, j] > 0.0:
                 add_features(moved_features, -moved * share[m, j], working_set, m, j)
-                share[m, j] *= 1.0 - delta
+        for j in range(share.shape[1]):
+            share[m, j] *= 1.0 - delta
         if len(dropped):
             for p in range(len(w)):
                 moved_features[p] -= moved * dropped[m, p]

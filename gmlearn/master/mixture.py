@@ -60,6 +60,7 @@ class Mixture:
     ):
         self.dual, self.layout, self.size = dual, layout, size
         self.slaves: Slaves = dual.slaves
+        slaves = dual.slaves
         read = {name for block in self.slaves.crf.clique_blocks for name in block.segments()}
         #: the weights that cliques read, as a layout of their own, and their places among all
         self.cliques = WeightLayout({n: s for n, s in layout.shapes.items() if n in read})
@@ -70,6 +71,10 @@ class Mixture:
         self.structure = self._structure(shares)
         #: float (n_coords,): the shares of the slaves that hold each coordinate
         self.coord_shares = None if shares is None else self._coord_shares(shares)
+        # groups that share no coordinate, and what they found: frozen weights never move them
+        alone = [slaves.count[g.coords].max(initial=1.0) <= 1.0 for g in slaves.groups]
+        self._alone = [bool(a) for a in alone]
+        self._still: list[SlaveResult | None] = [None] * len(alone)
         self.state: MixtureState
 
     def _coord_shares(self, shares: np.ndarray) -> np.ndarray:
@@ -95,16 +100,17 @@ class Mixture:
 
     def minimise(self, theta: np.ndarray, w: np.ndarray) -> Minimisers:
         """All slaves at dual costs `theta` (D,) and at `w` (P,), the weights of `dual`."""
-        groups = zip(self.slaves.groups, self.slaves.slices, self.dual.prepared)
-        return self.read([g.solve(theta[s], prepared) for g, s, prepared in groups], theta, w)
+        groups = zip(self.slaves.groups, self.slaves.slices, self.dual.prepared, self._still)
+        found = [still or g.solve(theta[s], ready) for g, s, ready, still in groups]
+        if self.layout.size == 0:
+            self._still = [r if alone else None for r, alone in zip(found, self._alone)]
+        return self.read(found, theta, w)
 
     def read(self, results: list[SlaveResult], theta: np.ndarray, w: np.ndarray) -> Minimisers:
         """What the groups found at `theta` and `w`, slave by slave."""
         from gmlearn.master._mixture_numba import costs_of
 
-        parts = [r.ind for r in results] or [np.zeros(0)]
-        ind = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        ones = self._ones(results, ind)
+        ind, ones = self._indicators(results)
         sums = [[r.value.sum()] if whole else r.value for r, whole in zip(results, self._whole)]
         value = np.concatenate([np.zeros(0), *sums])
         features = self._features(results)
@@ -112,12 +118,17 @@ class Mixture:
         costs_of(self.structure.starts, ones, ind, theta, features, w[self.columns], fixed, size)
         return Minimisers(ind, ones, features, fixed, ROUNDING * size, value)
 
-    def _ones(self, results: list[SlaveResult], ind: np.ndarray) -> np.ndarray:
-        """int (K,): where the indicators (D,) are not 0, ascending."""
-        chosen = [r.chosen for r in results]
-        if not chosen or any(c is None for c in chosen):
-            return np.flatnonzero(ind)
-        return np.concatenate([s.start + c for s, c in zip(self.slaves.slices, chosen)])  # type: ignore[operator]
+    def _indicators(self, results: list[SlaveResult]) -> tuple[np.ndarray, np.ndarray]:
+        """The indicators (D,), and where they are not 0, int (K,), ascending."""
+        where = zip(self.slaves.slices, results)
+        chosen = [s.start + r.chosen for s, r in where if r.chosen is not None]
+        if len(chosen) < len(results):
+            ind = np.concatenate([r.ind for r in results])
+            return ind, np.flatnonzero(ind)
+        ind = np.zeros(len(self.slaves.coords))
+        ones = np.concatenate([np.zeros(0, np.int64), *chosen])
+        ind[ones] = 1.0
+        return ind, ones
 
     def _features(self, results: list[SlaveResult]) -> Sparse:
         """Clique features of the minimisers."""
@@ -146,10 +157,12 @@ class Mixture:
         from gmlearn.master._mixture_numba import keep_minimisers
 
         place = np.empty(len(found.value), np.int64)
-        state, most = self.state, int(np.diff(found.features.indptr).max(initial=0))
-        if most > state.n_kept:
-            state.widen(most)
-        if (state.share > 0.0).all(axis=1).any():  # one that is in use may have to go
+        state = self.state
+        if len(found.features.values):
+            most = int(np.diff(found.features.indptr).max(initial=0))
+            if most > state.n_kept:
+                state.widen(most)
+        if self.cliques.size and (state.share > 0.0).all(axis=1).any():  # one in use may have to go
             self._make_rest()
         keep_minimisers(
             *(self.structure, state.working_set, state.share, state.rest, *found[:-1], place)
@@ -173,7 +186,7 @@ class Mixture:
             average=self.dual.lam.copy(),
             y=found.ind.copy(),
             mean=self.slaves.mean(found.ind),
-            rest=np.zeros((0, self.cliques.size)),
+            rest=np.zeros((0 if self.cliques.size else m, self.cliques.size)),
             fixed=found.fixed.copy(),
             share=np.zeros((m, size)),
             bits=np.zeros((words, size), np.uint64),
