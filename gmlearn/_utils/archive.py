@@ -23,6 +23,8 @@ from gmlearn._utils.validation import HUGE
 #: an archive of less than `SMALL_FILE` bytes may hold arrays of `SAFE_BYTES`, a larger one this
 #: many times what it has more
 MAX_RATIO, SAFE_BYTES, SMALL_FILE = 100, 2**23, 2**20
+#: the same of a JSON header, of which three bytes become an object of eighty
+SAFE_HEADER = 2**21
 #: what numpy writes before the numbers of an array; anything else (objects, records, strings) does
 #: not match
 _HEADER = re.compile(
@@ -138,6 +140,7 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
                 _check_members(path, members, room_for(size, SAFE_BYTES, MAX_RATIO))
+                _check_header(path, members, room_for(size, SAFE_HEADER, MAX_RATIO))
                 return {
                     m.filename.removesuffix(".npy"): _array(path, m.filename, _content(archive, m))
                     for m in members
@@ -174,6 +177,16 @@ def _check_members(path: str | os.PathLike, members: list[zipfile.ZipInfo], limi
         ) or not member.filename.endswith(".npy"):
             raise ArchiveError(
                 path, "stored or deflated .npy arrays", f"the member {member.filename[:60]!r}"
+            )
+
+
+def _check_header(path: str | os.PathLike, members: list[zipfile.ZipInfo], limit: int) -> None:
+    for member in members:
+        if member.filename == "header.npy" and member.file_size > limit:
+            raise ArchiveError(
+                path,
+                f"at most {limit} bytes of header in an archive of this size",
+                f"{member.file_size} declared",
             )
 
 

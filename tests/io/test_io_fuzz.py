@@ -272,6 +272,14 @@ def test_archives_that_unfold_are_refused_before_they_do(tmp_path, monkeypatch):
         )
 
 
+def test_headers_that_unfold_into_objects_are_refused(tmp_path):
+    text = b'{"kind": "' + KIND.encode() + b'", "x": [' + b"{}," * 10**6 + b"0]}"
+    path = zipped({"header.npy": npy(np.frombuffer(text, np.uint8))}, tmp_path / "header.npz")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(ValueError, match=r"header\.npz: .*at most 2097152 bytes of header"):
+        archive_room.load_arrays(path, KIND)
+
+
 def test_an_archive_that_lies_about_its_sizes(tmp_path):
     """The directory declares 10 bytes, the stream holds a megabyte: no more than was declared is
     unpacked.
