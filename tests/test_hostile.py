@@ -54,3 +54,22 @@ def test_hostile_values(name, tmp_path, monkeypatch):
         if (told := answer(function, good | {argument: value}))
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("value", [3, None, ["bcfw"], "nonsense"])
+def test_arguments_that_a_call_does_not_need_are_checked(value):
+    """Nothing is hidden here, and `icm` uses no decomposition."""
+    crf = gm.CRF(2, 2).add_unary([[0, 1], [1, 0]])
+    crf.add(gm.Potts([[0, 1]], weight="s"))
+    wrong = gm.UnknownNameError if value == "nonsense" else TypeError
+    with pytest.raises(wrong, match="solver"):
+        gm.train([gm.Sample(crf, [0, 1])], completion_solver=value)
+    with pytest.raises(wrong, match="decomposition"):
+        gm.solve(crf, {"s": 1.0}, solver="icm", decomposition=value)
+
+
+def test_a_progress_bar_is_shown_or_not():
+    crf = gm.CRF(2, 2)
+    crf.add(gm.Potts([[0, 1]], weight="s"))
+    with pytest.raises(TypeError, match="show_progress: expected True or False, got 'x'"):
+        gm.train([gm.Sample(crf, [0, 1])], show_progress="x")

@@ -50,7 +50,7 @@ def problem_fingerprint(
         "tol": options.tol,
         "patience": options.patience,
         "completion_every": options.completion_every,
-        "completion_solver": options.completion_solver,
+        "completion_solver": _digest([walked(options.completion_solver)]),
         "validation": _validation(options.validation),
         **objective.regularization.fingerprint(),
     }

@@ -12,7 +12,7 @@ import numpy as np
 from gmlearn._utils.archive import check_like, damage_named
 from gmlearn._utils.files import check_folder
 from gmlearn._utils.progress import progress
-from gmlearn._utils.validation import check_choice, check_number, check_sequence
+from gmlearn._utils.validation import check_choice, check_flag, check_number, check_sequence
 from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.checkpoint import KIND, Checkpoint, load_checkpoint, save_checkpoint
 from gmlearn.learn.completion import STARTS, take_completion, take_start
@@ -26,6 +26,7 @@ from gmlearn.learn.sample import check_sample
 from gmlearn.learn.trainer import TrainingOptions, choose_optimizer
 from gmlearn.probabilities.api import marginals
 from gmlearn.registry import registry
+from gmlearn.solvers.api import named_solver
 
 #: labels of all samples up to which the exact objective is bounded after training
 MOST_LABELS = 20_000
@@ -65,6 +66,9 @@ class TrainingRun:
         check_number("patience", options.patience, low=1, integer=True)
         check_number("tol", options.tol)
         check_number("seed", options.seed, low=0, integer=True)
+        if options.show_progress is not None:
+            check_flag("show_progress", options.show_progress)
+        named_solver("completion_solver", options.completion_solver)
         check_functions(options)
         if not callable(options.start):
             check_choice("start", options.start, STARTS)

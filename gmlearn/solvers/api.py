@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from gmlearn._utils.validation import check_number
+from gmlearn.decompositions.builtin import named
 from gmlearn.model.crf import CRF
 from gmlearn.registry import registry
 from gmlearn.solvers.problem import MapSolver, Options, Problem, Settings, SolverRefusal
@@ -69,11 +70,8 @@ def solve(
     """
     if not isinstance(crf, CRF):
         raise TypeError(f"crf: expected a gmlearn.CRF, got {type(crf).__name__}")
-    chosen: MapSolver = registry.get("solver", solver) if isinstance(solver, str) else solver
-    if not isinstance(chosen, MapSolver):
-        raise TypeError(
-            f"solver: expected the name of a solver or a gmlearn.MapSolver, got {solver!r}"
-        )
+    chosen = named_solver("solver", solver)
+    named(decomposition)
     check_number("seed", seed, low=0, integer=True)
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
@@ -118,6 +116,16 @@ def solve(
 
             one_round_bound(problem)
     return problem.result(chosen.name)
+
+
+def named_solver(argument: str, solver: Any) -> MapSolver:
+    """The solver that a name or object stands for; errors call it `argument`."""
+    found = registry.get("solver", solver) if isinstance(solver, str) else solver
+    if not isinstance(found, MapSolver):
+        raise TypeError(
+            f"{argument}: expected the name of a solver or a gmlearn.MapSolver, got {solver!r}"
+        )
+    return found
 
 
 def _check_labels(name: str, labels: Any, crf: CRF) -> np.ndarray:
