@@ -5,6 +5,10 @@ messages as the order row by row, and the lanes are full whatever the number of 
 is the i-th lane of anti-diagonal d. The edge that ends at (d, i) is `straight` if it comes from (d
 - 1, i) and `slanted` if it comes from (d - 1, i - 1). Edges beyond the border have strength 0, and
 their messages stay 0: the kernel needs no test for them.
+
+Anti-diagonal d is stored in row d modulo (width + 1) of all arrays, `width` being the nodes of a
+lane: the lanes of the first anti-diagonals are those that the last ones lack, so that arrays are as
+large as the grid, with its border.
 """
 
 import numpy as np
@@ -22,15 +26,15 @@ DENSE, POTTS, LINEAR, SIGNED_POTTS = 0, 1, 2, 3
 
 @njit(cache=True, nogil=True)
 def lay_out(unary, lane_step, other_step, out):
-    """Costs (V, L) of nodes i * lane_step + j * other_step as out (D, L, lanes), anti-diagonal
+    """Costs (V, L) of nodes i * lane_step + j * other_step as out (R, L, lanes), anti-diagonal
     by anti-diagonal.
     """
-    n_diagonals, size, lanes = out.shape
+    rows, size, lanes = out.shape
     for i in range(lanes):
-        for j in range(n_diagonals - lanes + 1):
+        for j in range(rows - 1):
             node = i * lane_step + j * other_step
             for a in range(size):
-                out[i + j, a, i] = unary[node, a]
+                out[(i + j) % rows, a, i] = unary[node, a]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -134,12 +138,11 @@ def pass_diagonals(
 ):
     """One pass over a grid with one shared table and a strength per edge. Returns the bound.
 
-    unary (D, L, lanes).   straight, slanted (D + 1, L, lanes + 1) : messages of the edges that
-    end at (d, i), with strengths (D + 1, lanes + 1).   gamma (D,
-    lanes) : 1 / the larger number of neighbours before or after a node.   table : (label of the
-    sender, label of the receiver).
+    unary (R, L, lanes).   straight, slanted (R, L, lanes + 1) : messages of the edges that end at
+    (d, i), with strengths (R, lanes + 1).   gamma (R, lanes) : 1 / the larger number of neighbours
+    before or after a node.   table : (label of the sender, label of the receiver).
     """
-    n_diagonals, size, lanes = unary.shape
+    rows, size, lanes = unary.shape
     s, h = np.empty((size, CHUNK)), np.empty((size, CHUNK))
     low, floor, work, more, total = (
         np.empty(CHUNK),
@@ -148,26 +151,27 @@ def pass_diagonals(
         np.empty(CHUNK),
         np.zeros(CHUNK),
     )
-    width = n_diagonals - lanes + 1
+    width = rows - 1
+    n_diagonals = width + lanes - 1
     for k in range(n_diagonals):
         d = k if forward else n_diagonals - 1 - k
-        ahead = d + 1 if forward else d
+        here, after = d % rows, (d + 1) % rows
+        ahead = after if forward else here
         first, last = max(0, d - width + 1), min(lanes, d + 1)
         for begin in range(first, last, CHUNK):
             n = min(CHUNK, last - begin)
             low[:n] = np.inf
             for a in range(size):
-                to, u = s[a], unary[d, a, begin : begin + n]
-                m0, m1 = straight[d, a, begin : begin + n], straight[d + 1, a, begin : begin + n]
-                m2, m3 = (
-                    slanted[d, a, begin : begin + n],
-                    slanted[d + 1, a, begin + 1 : begin + 1 + n],
-                )
+                to, u = s[a], unary[here, a, begin : begin + n]
+                m0 = straight[here, a, begin : begin + n]
+                m1 = straight[after, a, begin : begin + n]
+                m2 = slanted[here, a, begin : begin + n]
+                m3 = slanted[after, a, begin + 1 : begin + 1 + n]
                 for i in range(n):
                     to[i] = u[i] + m0[i] + m1[i] + m2[i] + m3[i]
                 for i in range(n):
                     low[i] = min(low[i], to[i])
-            g = gamma[d, begin : begin + n]
+            g = gamma[here, begin : begin + n]
             for a in range(size):
                 to = s[a]
                 for i in range(n):
@@ -197,13 +201,13 @@ def decode_diagonals(unary, straight, slanted, scale_straight, scale_slanted, ta
     """Sequential decoding (lanes, width), to be run when messages point backwards (after a
     backward pass).
     """
-    size, lanes = unary.shape[1], unary.shape[2]
+    rows, size, lanes = unary.shape
     for i in range(lanes):
         for j in range(labels.shape[1]):
-            d = i + j
+            d, after = (i + j) % rows, (i + j + 1) % rows
             best, low = 0, np.inf
             for a in range(size):
-                cost = unary[d, a, i] + straight[d + 1, a, i] + slanted[d + 1, a, i + 1]
+                cost = unary[d, a, i] + straight[after, a, i] + slanted[after, a, i + 1]
                 if j > 0:
                     cost += scale_straight[d, i] * table[labels[i, j - 1], a]
                 if i > 0:
@@ -218,7 +222,7 @@ def improve_diagonals(unary, scale_straight, scale_slanted, table, labels):
     """Two sweeps of ICM over labels (lanes, width), in place; the second one over the nodes next
     to a change.
     """
-    size, (lanes, width) = unary.shape[1], labels.shape
+    (rows, size), (lanes, width) = unary.shape[:2], labels.shape
     dirty = np.ones(labels.shape, np.bool_)
     for _ in range(2):
         for i in range(lanes):
@@ -226,11 +230,11 @@ def improve_diagonals(unary, scale_straight, scale_slanted, table, labels):
                 if not dirty[i, j]:
                     continue
                 # beyond the border the strength is 0, whatever the label
-                d, own = i + j, labels[i, j]
+                d, after, own = (i + j) % rows, (i + j + 1) % rows, labels[i, j]
                 up, left = max(i - 1, 0), max(j - 1, 0)
                 down, right = min(i + 1, lanes - 1), min(j + 1, width - 1)
                 s0, s1 = scale_straight[d, i], scale_slanted[d, i]
-                s2, s3 = scale_straight[d + 1, i], scale_slanted[d + 1, i + 1]
+                s2, s3 = scale_straight[after, i], scale_slanted[after, i + 1]
                 t0, t1 = table[labels[i, left]], table[labels[up, j]]
                 t2, t3 = table[:, labels[i, right]], table[:, labels[down, j]]
                 best, low = own, np.inf
@@ -247,21 +251,23 @@ def improve_diagonals(unary, scale_straight, scale_slanted, table, labels):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, table, forward):
-    """`pass_diagonals` for two labels: costs (D, lanes) and messages are those of label 1 minus
+    """`pass_diagonals` for two labels: costs (R, lanes) and messages are those of label 1 minus
     those of label 0.
     """
-    n_diagonals, lanes = unary.shape
+    rows, lanes = unary.shape
     s, total = np.empty(lanes), np.zeros(lanes)
-    width = n_diagonals - lanes + 1
+    width = rows - 1
+    n_diagonals = width + lanes - 1
     t00, t01, t10, t11 = table[0, 0], table[0, 1], table[1, 0], table[1, 1]
     for k in range(n_diagonals):
         d = k if forward else n_diagonals - 1 - k
-        ahead, shift = (d + 1, 1) if forward else (d, 0)
+        here, after = d % rows, (d + 1) % rows
+        ahead, shift = (after, 1) if forward else (here, 0)
         first, last = max(0, d - width + 1), min(lanes, d + 1)
         n = last - first
-        u, g = unary[d, first:last], gamma[d, first:last]
-        m0, m1 = straight[d, first:last], straight[d + 1, first:last]
-        m2, m3 = slanted[d, first:last], slanted[d + 1, first + 1 : last + 1]
+        u, g = unary[here, first:last], gamma[here, first:last]
+        m0, m1 = straight[here, first:last], straight[after, first:last]
+        m2, m3 = slanted[here, first:last], slanted[after, first + 1 : last + 1]
         for i in range(n):
             s[i] = u[i] + m0[i] + m1[i] + m2[i] + m3[i]
         m0, scale_0 = straight[ahead, first:last], scale_straight[ahead, first:last]

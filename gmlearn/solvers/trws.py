@@ -98,8 +98,9 @@ class GridLayout:
     """Where the nodes and edges of a grid lie among its anti-diagonals; see `_trws_grid_numba`.
 
     height, width : of the grid.   way, diagonal, lane : int (E,), the place of each edge: 0 for a
-    straight one, 1 for a slanted one, and the node where it ends.   gamma : float (D, lanes), 1 /
-    the larger number of neighbours before or after each node.
+    straight one, 1 for a slanted one, and the node where it ends; anti-diagonals are numbered
+    modulo R.   gamma : float (R, lanes), 1 / the larger number of neighbours before or after each
+    node; R is the number of nodes of a lane, and one.
     """
 
     height: int
@@ -114,16 +115,16 @@ class GridLayout:
         height, width = shape
         first, second = edges[:, 0], edges[:, 1]
         row, column = np.divmod(np.maximum(first, second), width)
-        lanes, others = min(shape), max(shape)
+        lanes, rows = min(shape), max(shape) + 1
         i = np.arange(lanes)
-        j = np.arange(lanes + others - 1)[:, None] - i
+        j = (np.arange(rows)[:, None] - i) % rows
         before = (i > 0) * 1.0 + (j > 0)
-        after = (i + 1 < lanes) * 1.0 + (j + 1 < others)
+        after = (i + 1 < lanes) * 1.0 + (j + 2 < rows)
         return cls(
             height,
             width,
             (np.abs(first - second) == (width if height <= width else 1)).astype(np.int64),
-            row + column,
+            (row + column) % rows,
             row if height <= width else column,
             1.0 / np.maximum(np.maximum(before, after), 1.0),
         )
@@ -135,25 +136,25 @@ class GridLayout:
 
     @property
     def where(self) -> tuple[Any, ...]:
-        """The index of all edges' values in an array (2, D + 1, ..., lanes + 1)."""
+        """The index of all edges' values in an array (2, R, ..., lanes + 1)."""
         return self.way, self.diagonal, ..., self.lane
 
 
 class GridMessages:
     """TRW-S state of a 4-connected grid whose edges share one table, with a strength for each.
 
-    Laid out by anti-diagonals (see `_trws_grid_numba`), along the shorter side of the grid: memory
-    at most twice the grid's.
+    Laid out by anti-diagonals (see `_trws_grid_numba`), along the shorter side of the grid.
     """
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], layout: GridLayout):
         from gmlearn.solvers._trws_grid_numba import SIGNED_POTTS, lay_out
 
         self.layout, size = layout, int(crf.n_states[0])
-        diagonals, lanes = layout.gamma.shape
-        self.unary = np.zeros((diagonals, size, lanes))
+        rows, lanes = layout.gamma.shape
+        self.unary = np.zeros((rows, size, lanes))
         steps = (1, layout.width) if layout.transposed else (layout.width, 1)
-        lay_out(crf.unary_costs(w).reshape(-1, size), *steps, self.unary)
+        costs = crf.unary_costs(w) if crf.unary_blocks else crf.unary
+        lay_out(costs.reshape(-1, size), *steps, self.unary)
         block = crf.clique_blocks[0]
         self.edges, self.n_states = block.variables, crf.n_states
         form = block.pairwise(w)
@@ -162,9 +163,9 @@ class GridMessages:
             self.kind = SIGNED_POTTS if form.kind == POTTS else DENSE
         self.table = form.table(0, size, size)
         self.table_t = np.ascontiguousarray(self.table.T)
-        self.scale = np.zeros((2, diagonals + 1, lanes + 1))
+        self.scale = np.zeros((2, rows, lanes + 1))
         self.scale[layout.where] = form.scale
-        self.message = np.zeros((2, diagonals + 1, size, lanes + 1))
+        self.message = np.zeros((2, rows, size, lanes + 1))
         self.work = 2.0 * len(self.edges) * size * (size if self.kind == DENSE else 1.0)
 
     @property
@@ -207,8 +208,8 @@ class GridMessages:
     def _decode(self, message: np.ndarray, improve: bool) -> np.ndarray:
         from gmlearn.solvers._trws_grid_numba import decode_diagonals, improve_diagonals
 
-        diagonals, lanes = self.layout.gamma.shape
-        labels = np.zeros((lanes, diagonals - lanes + 1), np.int64)
+        rows, lanes = self.layout.gamma.shape
+        labels = np.zeros((lanes, rows - 1), np.int64)
         decode_diagonals(self.unary, *message, *self.scale, self.table, labels)
         if improve:
             improve_diagonals(self.unary, *self.scale, self.table, labels)
