@@ -20,7 +20,8 @@ class FactorGraph:
     """Cliques as tables: clique f costs ``scale[f] * values[start[f] + sum_i x[scope_i] *
     stride_i]``.
 
-    offsets : int (V + 1,), first coordinate of each variable.   unary : float (n_coords,).
+    offsets : int (V + 1,), first coordinate of each variable.   unary : float (n_coords,), the
+    model's own where nothing is learnt: not to be changed.
     indptr, scope, stride : the cliques' variables, flat, with the step of each label in the table.
     """
 
@@ -57,7 +58,7 @@ class FactorGraph:
         np.cumsum(np.concatenate(sizes), out=indptr[1:])
         return cls(
             crf.offsets,
-            crf.unary_costs(w),
+            crf.unary_costs(w) if crf.unary_blocks else crf.unary,
             indptr,
             *(np.concatenate(whole) for whole in (scope, stride, start, scale, values)),
         )
@@ -92,6 +93,13 @@ class FactorGraph:
         if self.n_factors == 0:
             return np.zeros(0)
         return np.multiply.reduceat(self.n_states[self.scope].astype(float), self.indptr[:-1])
+
+    def energy(self, x: np.ndarray) -> float:
+        """The energy of labels x (V,)."""
+        at = self.start + np.bincount(
+            self.owner, x[self.scope] * self.stride, self.n_factors
+        ).astype(np.int64)
+        return float(self.unary[self.offsets[:-1] + x].sum() + (self.scale * self.values[at]).sum())
 
     def table(self, f: int) -> np.ndarray:
         """The table of one clique as an array with one axis per variable."""

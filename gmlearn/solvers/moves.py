@@ -153,7 +153,10 @@ class MoveCosts:
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, ...]:
         g = self.graph
-        unary, values = (np.where(np.isposinf(a), self.broken, a) for a in (g.unary, g.values))
+        unary, values = (
+            np.where(np.isposinf(a), self.broken, a) if np.isposinf(a).any() else a
+            for a in (g.unary, g.values)
+        )
         return (
             *(g.offsets, unary, *g.adjacency, g.owner, g.indptr, g.scope, g.stride),
             *(g.start, g.scale, values),

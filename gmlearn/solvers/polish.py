@@ -5,6 +5,7 @@ cliques, and the fusion of two labellings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -36,18 +37,22 @@ class Polisher:
     """
 
     def __init__(self, problem: Problem):
-        from gmlearn.solvers._icm_numba import neighbours
-
         self.crf, self.w = problem.crf, problem.w
         self.costs = MoveCosts(problem)
-        self.graph = g = self.costs.graph
+        self.graph = self.costs.graph
+        self._chains: tuple[np.ndarray, ...] | None = None
+        self._groups: dict[int, tuple[CliqueGroup, Any] | None] = {}
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        from gmlearn.solvers._icm_numba import neighbours
+
+        g = self.graph
         around = neighbours(g.adjacency[1], g.owner, g.indptr, g.scope, g.stride)
-        self._arrays = (
+        return (
             *(g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride),
             *(g.start, g.scale, g.values),
         )
-        self._chains: tuple[np.ndarray, ...] | None = None
-        self._groups: dict[int, tuple[CliqueGroup, Any] | None] = {}
 
     def icm(
         self,
