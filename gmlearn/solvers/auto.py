@@ -2,9 +2,10 @@
 result.
 
 Some models are solved at once, see `AT_ONCE`. All others pass through the stages of `STAGES`, in
-this order, until the gap is as small as asked for. A stage gets a share of the time that is left.
-Without a time limit it is work that is shared out, counted in table entries read, so that every
-machine and every load give the same answer (see `Problem.spent`).
+this order, until the gap is as small as asked for. What is shared out among them is work, counted
+in table entries read, so that every machine and every load give the same answer (see
+`Problem.spent`). With a time limit of so many seconds the plan is made for as many seconds of
+counted work; the clock cuts a stage off at `SLACK` times its share, and all at the limit.
 
 The purpose without a limit: a proved optimum where that costs at most `NARROW_RATIO` times the work
 of a dual ascent that ends within `WIDE` of the optimum, else the gap that is left. Where the ascent
@@ -47,6 +48,9 @@ WIDE = 1e-4
 #: without a limit: the work after the ascent in units of the ascent's, and its least seconds, where
 #: the ascent ends with a narrow gap; the most seconds, which are the rule where the gap is wide
 NARROW_RATIO, LEAST_SECONDS, MOST_SECONDS = 10.0, 1.0, 60.0
+#: a stage's share of the time, in units of its share of the work: on a slow or loaded machine the
+#: last stages shall have some as well
+SLACK = 2.0
 #: the exact finish
 PATIENT = Effort(np.inf, 2.0**24, 2.0**30, max_entries=3e4)
 #: variables, and entries of all tables, up to which tables are written out
@@ -113,20 +117,29 @@ class Auto(MapSolver):
         state = Run(problem)
         if any(solved(state) for solved in AT_ONCE):
             return
+        if problem.limited:
+            plan = problem.spent + problem.clock_left
+            problem.work_deadline = min(problem.work_deadline, plan)
         for stage in STAGES:
             if stage.suits(state):
+                share = stage.share(state)
                 # small products on many BLAS threads are far slower than on one, and on a loaded
                 # machine they use up the time limit; a stage may load a BLAS of its own
-                with problem.budget(stage.share(state)), one_blas_thread():
+                with problem.budget(share, clock_share=min(SLACK * share, 1.0)), one_blas_thread():
                     stage.run(state)
             if problem.stop():
                 return
-            if stage.run is _ascend and not problem.limited:
-                problem.deadline = problem.spent + allowance(state)
+            if stage.run is _ascend:
+                allowed = problem.spent + allowance(state)
+                problem.work_deadline = min(problem.work_deadline, allowed)
+            if stage.run is _finish and problem.limited:
+                problem.work_deadline = np.inf
 
 
 def allowance(state: Run) -> float:
-    """Seconds of counted work for all stages after the ascent, if there is no time limit."""
+    """Seconds of counted work for all stages after the ascent: as many as there is time for."""
+    if state.problem.limited:
+        return state.problem.clock_left
     narrow = max(NARROW_RATIO * state.problem.spent, LEAST_SECONDS)
     return MOST_SECONDS if state.wide else min(narrow, MOST_SECONDS)
 
@@ -266,9 +279,9 @@ STAGES = (
     Stage(_near_the_bound, _open, 0.1, 0.1),
     # better labellings, so that pruning leaves less: fast and local, then slow and large
     Stage(_tabu, _open, 0.1, 0.05),
-    Stage(_neighbourhoods, _open, 0.2, 0.05),
+    Stage(_neighbourhoods, _open, 0.4, 0.05),
     # a proof, if what pruning leaves is small
-    Stage(_finish, _open, 0.6, 1.0),
+    Stage(_finish, _open, 0.4, 1.0),
     # no proof in reach: better labellings
     Stage(_look_on, _open, 1.0, 1.0),
     # cliques that are only asked for energies

@@ -28,8 +28,8 @@ from gmlearn.solvers.warm import SlaveCosts, chains_from_messages
 class Effort(NamedTuple):
     """How much an exact finish may do.
 
-    seconds : of time, or of counted work where there is no time limit.   max_table, max_total :
-        entries of the largest table and of all tables of an elimination.   search : may it branch?
+    seconds : of counted work.   max_table, max_total : entries of the largest table and of all
+        tables of an elimination.   search : may it branch?
     max_entries : table entries of an integer program, 0 for none.   max_variables : that pruning
         may leave.
     """
@@ -253,8 +253,8 @@ def integer_program(
         integer[: int(allowed.sum())] = 1
         if problem.limited:
             # it looks at its clock only now and then
-            options["time_limit"] = max(0.9 * problem.time_left, 0.01)
-        elif problem.time_left < np.inf:
+            options["time_limit"] = max(0.9 * problem.clock_left, 0.01)
+        if problem.work_deadline < np.inf:
             nodes = NODES_PER_SECOND * problem.time_left / len(polytope.cost)
             options["node_limit"] = 1 + int(nodes)
         return polytope, milp(
@@ -265,7 +265,7 @@ def integer_program(
             constraints=LinearConstraint(polytope.matrix(), polytope.right, polytope.right),
         )
 
-    found = in_thread(search, problem.time_left if problem.limited else np.inf)
+    found = in_thread(search, problem.clock_left)
     if found is None:
         return
     polytope, answer = found

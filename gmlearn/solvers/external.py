@@ -77,7 +77,7 @@ class Toulbar2(MapSolver):
             network.AddVariable(f"x{v}", range(n))
         shift = sum(self._add(network, list(s), t, top) for s, t in zip(scopes, tables))
         # in whole seconds; its timer outlives the call, so that it is always set anew
-        limit = int(min(problem.time_left if problem.limited else np.inf, 1e7))
+        limit = int(min(problem.clock_left, 1e7))
         if limit < 1:
             problem.offer(unary_labels(problem), "unary optimum")
             one_round_bound(problem)

@@ -149,7 +149,7 @@ class LinearProgram(MapSolver):
         if len(polytope.cost) == 0:  # every label is forbidden
             problem.raise_bound(np.inf)
             return
-        options = {"time_limit": max(problem.time_left, 0.01)} if problem.limited else {}
+        options = {"time_limit": max(problem.clock_left, 0.01)} if problem.limited else {}
         unit = problem.scale or 1.0  # HiGHS's tolerances are absolute
         answer = in_thread(
             lambda: linprog(
@@ -160,7 +160,7 @@ class LinearProgram(MapSolver):
                 method="highs",
                 options=options,
             ),
-            problem.time_left if problem.limited else np.inf,
+            problem.clock_left,
         )
         problem.iterations = 1
         if answer is None:  # out of time

@@ -100,7 +100,7 @@ class Clock:
 class Problem:
     """The state shared by all solvers: offer labellings, raise the bound, ask whether to stop.
 
-    deadline : the value of `spent` at which to stop; see `budget`.
+    deadline, work_deadline : the values of `elapsed` and of `spent` at which to stop; see `budget`.
     interrupted : has the user had enough?   iterations : rounds so far.   notes : what ``auto``
         did, and why.
     messages, costs : where an ascent ended, for `Result.multipliers`; see `gmlearn.solvers.warm`.
@@ -113,6 +113,7 @@ class Problem:
         self.crf, self.w, self.options = crf, w, options
         self.clock = Clock() if clock is None else clock
         self.deadline: float = np.inf if options.time_limit is None else options.time_limit
+        self.work_deadline = np.inf
         self.labels: np.ndarray | None = None
         self.energy, self.bound = np.inf, -np.inf
         self.decoded_from = ""
@@ -202,10 +203,8 @@ class Problem:
 
     @property
     def spent(self) -> float:
-        """What is used up of the deadline: seconds under a time limit; else counted work, so that
-        no clock decides about the answer.
-        """
-        return self.elapsed if self.limited else self.clock.work / ENTRIES_PER_SECOND
+        """Seconds of counted work so far: the same on every machine and under every load."""
+        return self.clock.work / ENTRIES_PER_SECOND
 
     def count(self, entries: float) -> None:
         """Count work: about so many table entries were read, or operations as simple made."""
@@ -221,22 +220,33 @@ class Problem:
             yield
 
     @property
+    def clock_left(self) -> float:
+        """Seconds to the deadline; inf without a time limit."""
+        return self.deadline - self.elapsed
+
+    @property
     def time_left(self) -> float:
-        """Seconds to the deadline, of time or of work; none once the user has interrupted."""
-        return 0.0 if self.interrupted else self.deadline - self.spent
+        """Seconds to the deadline, of time or of counted work, whichever is over first; none once
+        the user has interrupted.
+        """
+        return 0.0 if self.interrupted else min(self.clock_left, self.work_deadline - self.spent)
 
     @contextmanager
-    def budget(self, share: float, most: float = np.inf) -> Iterator[None]:
-        """For the time of a ``with``, at most this share of the time or work that is left, and at
-        most so many seconds of it.
+    def budget(
+        self, share: float, most: float = np.inf, clock_share: float | None = None
+    ) -> Iterator[None]:
+        """For the time of a ``with``, at most this share of the work that is left, at most so many
+        seconds of it, and at most `clock_share` (the same share by default) of the time.
         """
-        outer = self.deadline
-        if min(outer, most) < np.inf:
-            self.deadline = self.spent + min(share * max(self.time_left, 0.0), most)
+        outer = self.deadline, self.work_deadline
+        work = min(share * max(self.work_deadline - self.spent, 0.0), most)
+        self.work_deadline = self.spent + work
+        clock_share = share if clock_share is None else clock_share
+        self.deadline = self.elapsed + clock_share * max(self.clock_left, 0.0)
         try:
             yield
         finally:
-            self.deadline = outer
+            self.deadline, self.work_deadline = outer
 
     @property
     def gap(self) -> float:
@@ -314,7 +324,7 @@ class Problem:
             return Status.OPTIMAL if self.proved else Status.WITHIN_GAP
         if self.interrupted:
             return Status.INTERRUPTED
-        return Status.TIME_LIMIT if self.limited and self.time_left <= 0 else Status.BOUND
+        return Status.TIME_LIMIT if self.clock_left <= 0 else Status.BOUND
 
     def _message(self, status: Status) -> str:
         """One sentence: what stopped the run, and what would help."""

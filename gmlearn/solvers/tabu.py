@@ -14,7 +14,7 @@ from gmlearn.solvers.problem import MapSolver, Problem
 #: moves and cliques that are looked at without tables, if no limit is given (some seconds)
 MAX_SPENT = 5_000_000
 #: table entries that are worth as much time as a look at one label
-PER_LABEL = 0.3
+PER_LABEL = 0.6
 
 
 def tabu_search(problem: Problem, graph: FactorGraph, moves: int) -> int:

@@ -139,7 +139,7 @@ class OneStage(gm.MapSolver):
     def run(self, problem):
         state = auto.Run(problem)
         auto.STAGES[0].run(state)
-        problem.deadline = problem.spent + 0.2
+        problem.work_deadline = problem.spent + 0.2
         if self.stage.suits(state):
             self.stage.run(state)
 

@@ -82,7 +82,7 @@ def test_tightening_keeps_to_its_work(monkeypatch):
     problem.bound = -1e6
     tighten(problem)
     assert tried and max(tried) <= 12
-    problem.deadline = problem.spent + 0.5
+    problem.work_deadline = problem.spent + 0.5
     tried.clear()
     tighten(problem)
     assert tried and max(tried) <= 6

@@ -327,6 +327,19 @@ def test_without_a_limit_work_is_counted_instead_of_seconds(monkeypatch):
     assert problem.time_left == np.inf
 
 
+def test_under_a_limit_both_the_clock_and_the_work_end_a_stage(monkeypatch):
+    problem = Problem(frustrated_cycle(3), {}, Options(time_limit=100.0))
+    problem.work_deadline = 40.0
+    with problem.budget(0.25, clock_share=0.5):
+        assert problem.time_left == 10.0, "the work is over first"
+        problem.count(4 * ENTRIES_PER_SECOND)
+        assert problem.time_left == pytest.approx(6.0)
+        now = time.perf_counter()
+        monkeypatch.setattr(time, "perf_counter", lambda: now + 48)
+        assert 1.9 < problem.time_left <= 2.0, "on a slow machine it is the time"
+    assert problem.time_left == pytest.approx(36.0)
+
+
 @pytest.mark.parametrize("solver", ["auto", "exact"])
 def test_the_answer_does_not_depend_on_the_clock(solver, monkeypatch):
     rng = np.random.default_rng(3)
