@@ -1,5 +1,5 @@
-"""Large-neighbourhood search: a connected set of variables at a time is re-optimised exactly, by
-elimination, all others fixed.
+"""Large-neighbourhood search: a connected set of variables at a time is re-optimised, by
+elimination or by branch and bound, all others fixed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.elimination import Elimination, elimination_order
 from gmlearn.solvers.polish import unary_labels
 from gmlearn.solvers.problem import Problem
+from gmlearn.solvers.search.branch import BranchAndBound
 
 #: entries of the largest table of one neighbourhood, at first (some milliseconds) and at most; all
 #: tables may have four times that
 FIRST_TABLE, LAST_TABLE = 2.0**16, 2.0**22
+#: nodes of the branch and bound on a neighbourhood that is too wide for elimination
+NODES = 300
 #: table entries that are worth as much time as drawing one variable of a neighbourhood
-PER_REGION = 2e4
+PER_REGION = 7e3
 #: table entries that are worth as much time as one neighbourhood without tables, and one move, or
 #: clique, that is tried there
 PER_TRY, PER_MOVE = 2e6, 2e3
@@ -122,32 +125,57 @@ class Neighbourhoods:
     def improve(
         self, problem: Problem, region: np.ndarray, x: np.ndarray, max_table: float
     ) -> np.ndarray | None:
-        """x with the region at its best; None if the region is too wide for elimination, or out of
+        """x with the region at its best, or better; None if the region is too wide, or out of
         time.
         """
         problem.count(PER_REGION * len(region))
         part = conditioned(self.graph, region, x)
         labels = [self.labels[v] for v in region]
-        found = elimination_order(
-            part, np.array([len(a) for a in labels]), max_table, 4.0 * max_table
-        )
+        n_left = np.array([len(a) for a in labels])
+        found = elimination_order(part, n_left, max_table, 4.0 * max_table)
+        better = x.copy()
         if found is None:
-            return None
+            inside = self._branch(problem, part, labels, region, x)
+            if inside is None:
+                return None
+            better[region] = inside
+            return better
         answer = Elimination(part, labels, found[0]).run(problem)
         if answer is None:
             return None
-        better = x.copy()
         if np.isfinite(answer[1]):
             better[region] = answer[0]
         return better
 
+    def _branch(
+        self,
+        problem: Problem,
+        part: FactorGraph,
+        labels: list[np.ndarray],
+        region: np.ndarray,
+        x: np.ndarray,
+    ) -> np.ndarray | None:
+        """Labels (n,) of the region that are no worse than those of x; None if a search of `NODES`
+        nodes finds none without being finished.
+        """
+        if not BranchAndBound.suits(part, np.array([len(a) for a in labels])):
+            return None
+        step = max(problem.granularity, 1e-9 * problem.scale)
+        now = part.energy(x[region])
+        search = BranchAndBound(part, labels, now, step, problem.scale)
+        finished = search.run(NODES)
+        problem.count((1.0 + search.nodes) * search.size)
+        if search.best is not None:
+            return search.best
+        return x[region] if finished else None
+
 
 def out_of_patience(problem: Problem, gained: float) -> bool:
-    """Is the time or the work over, or, without a time limit, has nothing come for as much work as
-    all that was spent up to the last better labelling?
+    """Is the time or the work over, or, unless the clock alone decides, has nothing come for as
+    much work as all that was spent up to the last better labelling?
     """
-    since = problem.spent - gained
-    return problem.time_left <= 0 or (not problem.limited and since > gained + LEAST_SECONDS)
+    since, by_clock = problem.spent - gained, problem.limited and problem.work_deadline == np.inf
+    return problem.time_left <= 0 or (not by_clock and since > gained + LEAST_SECONDS)
 
 
 def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndarray) -> int:

@@ -14,6 +14,7 @@ import gmlearn as gm
 from gmlearn.decompositions import decompose
 from gmlearn.master import Dual
 from gmlearn.model.factors import FactorGraph
+from gmlearn.solvers import neighbourhood
 from gmlearn.solvers.elimination import Elimination, all_labels, elimination_order
 from gmlearn.solvers.exact import Effort, ascend, finish, finish_near_the_bound, prune
 from gmlearn.solvers.neighbourhood import Neighbourhoods, conditioned, search_neighbourhoods
@@ -285,13 +286,16 @@ def test_large_neighbourhoods_find_what_single_moves_do_not():
     assert problem.decoded_from == "large neighbourhoods"
 
 
-def test_neighbourhoods_too_wide_are_left_alone():
+def test_neighbourhoods_too_wide_are_left_alone(monkeypatch):
     crf = frustrated_cycle(7)
     graph = FactorGraph.of(crf, {})
     problem = problem_of(crf, {})
     regions = Neighbourhoods(graph, np.ones(14, bool), seed=0)
     region = regions.draw(7)
     assert region.tolist() == list(range(7)) and len(regions.draw(3)) == 3
+    searched = regions.improve(problem, region, np.zeros(7, np.int64), 2.0)
+    assert crf.energy(searched) == pytest.approx(minimum(crf)[0]), "by branch and bound"
+    monkeypatch.setattr(neighbourhood, "NODES", 0)
     assert regions.improve(problem, region, np.zeros(7, np.int64), 2.0) is None
     best = regions.improve(problem, region, np.zeros(7, np.int64), 64.0)
     assert crf.energy(best) == pytest.approx(minimum(crf)[0])
