@@ -38,7 +38,7 @@ from gmlearn.solvers.exact import (
     try_finish,
 )
 from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
-from gmlearn.solvers.persistency import fix_binary
+from gmlearn.solvers.persistency import fix_binary, fix_locally
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tighten import tighten
@@ -63,11 +63,13 @@ MOVES = 1_000_000
 class Run:
     """One problem on its way through the stages.
 
-    dual : where the ascent ended, None if it was not needed or if there is none.
+    dual : where the ascent ended, None if it was not needed or if there is none.   handed_over : is
+    what is left being solved as smaller models?
     """
 
     problem: Problem
     dual: Dual | None = None
+    handed_over: bool = False
 
     @cached_property
     def tables(self) -> bool:
@@ -127,7 +129,7 @@ class Auto(MapSolver):
                 # machine they use up the time limit; a stage may load a BLAS of its own
                 with problem.budget(share, clock_share=min(SLACK * share, 1.0)), one_blas_thread():
                     stage.run(state)
-            if problem.stop():
+            if problem.stop() or state.handed_over:
                 return
             if stage.run is _ascend:
                 allowed = problem.spent + allowance(state)
@@ -204,6 +206,10 @@ def _ascend(state: Run) -> None:
         problem.notes.append(f"local search, no bound: {error}")
 
 
+def _fix_locally(state: Run) -> None:
+    state.handed_over = fix_locally(state.problem, Auto().run)
+
+
 def _glimpse(state: Run) -> None:
     try_finish(state.problem, state.allowed, GLIMPSE)
 
@@ -271,6 +277,8 @@ def _without_tables(state: Run) -> bool:
 STAGES = (
     # the bound, labellings, and multipliers for all that follows
     Stage(_ascend, _always, 0.4, 0.1),
+    # what the relaxation has settled leaves the model, and what is left falls apart
+    Stage(_fix_locally, _open, 1.0, 1.0),
     # pruning closes no wide gap, but small hard models are proved at once by branch and bound
     Stage(_glimpse, _wide_open, 0.1, 0.1),
     # larger slaves, for frustrated models

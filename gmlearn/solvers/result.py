@@ -113,6 +113,8 @@ class Result:
     _model: Model | None = field(default=None, repr=False, compare=False)
     _reduced_costs: np.ndarray | None = field(default=None, repr=False, compare=False)
     _persistent: np.ndarray | None = field(default=None, repr=False, compare=False)
+    #: does `_persistent` hold all that is known?
+    _settled: bool = field(default=False, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
@@ -145,18 +147,34 @@ class Result:
         """bool (V,): the variables whose label is proved to belong to an optimum, all of them to
         the same one.
 
-        All of an optimal result (within its tolerance); else those that QPBO labelled, and those
-        whose other labels cost more than the gap by `reduced_costs`.
+        All of an optimal result (within its tolerance); else those that QPBO labelled, those whose
+        other labels cost more than the gap by `reduced_costs`, and those that the gap near them
+        leaves no room to change (see `gmlearn.solvers.local_gaps`). Computed when asked for; a
+        result that was pickled has them only if they were asked for before.
         """
         known = self._persistent
-        if known is None or not known.all():
-            known = np.zeros(len(self.labels), bool) if known is None else known
-            if self._model is None and self._reduced_costs is None:
-                return known
-            others = self.reduced_costs.copy()
-            others[np.arange(len(known)), self.labels] = np.inf
-            room = self.gap + 1e-9 * max(abs(self.energy), abs(self.bound))
-            known = known | (others.min(axis=1, initial=np.inf) > room)
+        if known is None or not (known.all() or self._settled or self._model is None):
+            self._persistent = known = self._find_persistent()
+        return known
+
+    def _find_persistent(self) -> np.ndarray:
+        from gmlearn.solvers.local_gaps import locally_optimal
+        from gmlearn.solvers.problem import cost_scale
+
+        known = np.zeros(len(self.labels), bool)
+        if self._persistent is not None:
+            known |= self._persistent
+        if self._model is None and self._reduced_costs is None:
+            return known
+        others = self.reduced_costs.copy()
+        others[np.arange(len(known)), self.labels] = np.inf
+        room = self.gap + 1e-9 * max(abs(self.energy), abs(self.bound))
+        known |= others.min(axis=1, initial=np.inf) > room
+        # QPBO's optimum need not be the one that is nearest to these labels
+        if self._persistent is None and self._model is not None and np.isfinite(self.energy):
+            scale = cost_scale(*self._model)
+            known |= locally_optimal(*self._model, self.multipliers, self.labels, scale)
+        self._settled = True
         return known
 
     def marginals(self, **options: Any) -> Marginals:

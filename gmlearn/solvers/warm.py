@@ -136,6 +136,24 @@ def chains_from_messages(
     return dual
 
 
+def messages_of_edges(crf: CRF, w: Mapping[str, np.ndarray], kept: KeptMessages) -> np.ndarray:
+    """What each edge gives to the labels of its ends, (D,), edge by edge, by messages of both
+    directions; what it may take back without loss where TRW-S has settled.
+    """
+    from gmlearn.solvers.trws import make_messages
+
+    messages = make_messages(crf, w, kept)
+    edges = messages.edges
+    given = np.zeros((len(edges), 2, int(crf.n_states.max())))
+    for forward in (True, False):
+        messages.half(forward)
+        rows = messages.kept.rows(crf.n_states)
+        target = (edges[:, 0] < edges[:, 1]).astype(np.int64) ^ (not forward)
+        given[np.arange(len(edges)), target, : rows.shape[1]] = rows
+    has = np.arange(given.shape[2]) < crf.n_states[edges][:, :, None]
+    return given[has]
+
+
 def _take_out(
     lam: np.ndarray, forest: SlaveGroup, n_states: np.ndarray, rows: np.ndarray, to_lower: bool
 ) -> None:
