@@ -140,7 +140,7 @@ CALLS = {
     "decompose": dict(crf=crf(), decomposition="auto"),
     "Subgraphs": dict(sets=[[0, 1]], share=True),
     "Strips": dict(width=3, overlap=1, share=True),
-    "SpanningHypertrees": dict(n_slaves=8, max_table=1.0, seed=0),
+    "SpanningHypertrees": dict(n_slaves=8, max_table=1.0, max_total=1e6, seed=0),
     "LazySamples": dict(sources=[lambda: samples()[0]], load=None),
     "check_array": dict(name="value", value=[1.0]),
     "check_index": dict(name="value", value=[0], n=2),

@@ -17,12 +17,12 @@ from gmlearn.decompositions.base import (
 )
 from gmlearn.decompositions.forests import forest_slaves, is_forest
 from gmlearn.decompositions.hypertrees import SpanningHypertrees
-from gmlearn.decompositions.subgraphs import MAX_SHARED, Components
+from gmlearn.decompositions.subgraphs import MAX_CLIQUE, Components
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid, grid_widths
 from gmlearn.potentials.base import Block
 from gmlearn.registry import registry
-from gmlearn.slaves.elimination import elimination_order
+from gmlearn.slaves.elimination import MAX_TOTAL, elimination_order
 
 #: what one soft slave for each connected part may cost, and the most variables that are looked at
 PASSES, MOST_VARIABLES = 16.0, 20_000
@@ -135,31 +135,47 @@ class Reweighted(Auto):
     variables of a model with cycles, overlapping hypertrees with learnt weights.
 
     They cost more than chains, and their bound is several times as tight.
+
+    Parameters
+    ----------
+    max_table, max_total : of `SpanningHypertrees`; by default an induced width of 2 for small
+        numbers of labels, and some passes over the tables.
     """
 
     name = "reweighted"
+
+    def __init__(self, max_table: float | None = None, max_total: float | None = None):
+        self.max_table, self.max_total = max_table, max_total
 
     def soft(self, crf: CRF) -> Decomposition:
         found = super().soft(crf)
         if found.name != Chains.name or not overlap_pays(crf):
             return found
-        # induced width 2, or more where that costs nothing
-        table = min(max(float(crf.n_states.max()) ** 3, 16.0), 2.0**12)
-        return SpanningHypertrees(N_HYPERTREES, table)
+        table, total = self.max_table, self.max_total
+        if table is None:
+            table = min(max(float(crf.n_states.max()) ** 3, 16.0), 2.0**12)
+        if total is None:
+            total = min(PASSES * entries_of(crf) / (len(crf.parts) - 1), MAX_TOTAL)
+        return SpanningHypertrees(N_HYPERTREES, table, total)
+
+
+def entries_of(crf: CRF) -> float:
+    """Entries of the tables of all cliques."""
+    return sum(Block.form_size(b) for b in crf.clique_blocks)
 
 
 def overlap_pays(crf: CRF) -> bool:
-    """Has the model cycles, and few enough cliques, all of which can be shared?"""
-    size = sum(Block.form_size(b) for b in crf.clique_blocks)
-    small = all(0 < b.table_size() <= MAX_SHARED for b in crf.clique_blocks)
-    return small and size <= MOST_ENTRIES and crf.n_vars <= MOST_VARIABLES and not is_forest(crf)
+    """Has the model cycles, and few and small enough cliques that hypertrees hold all?"""
+    small = all(0 < b.table_size() <= MAX_CLIQUE for b in crf.clique_blocks)
+    few = entries_of(crf) <= MOST_ENTRIES and crf.n_vars <= MOST_VARIABLES
+    return small and few and not is_forest(crf)
 
 
 def small_parts(crf: CRF) -> bool:
     """Has the model cycles, and does elimination of its connected parts cost no more than `PASSES`
     passes over its tables?
     """
-    size = sum(Block.form_size(b) for b in crf.clique_blocks)
+    size = entries_of(crf)
     if crf.n_vars > MOST_VARIABLES or not 0 < size < np.inf or is_forest(crf):
         return False
     sizes = np.concatenate([np.diff(b.indptr) for b in crf.clique_blocks])

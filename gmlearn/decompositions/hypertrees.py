@@ -15,7 +15,7 @@ from gmlearn._utils.validation import check_number
 from gmlearn.decompositions.base import Decomposition, Slaves
 from gmlearn.decompositions.subgraphs import MAX_CLIQUE, cover
 from gmlearn.model.crf import CRF
-from gmlearn.slaves.elimination import elimination_order
+from gmlearn.slaves.elimination import MAX_TABLE, MAX_TOTAL, elimination_order
 from gmlearn.slaves.junction_tree import by_shape, ranges
 
 #: the most hypertrees of a part, and eliminations that are tried to make one
@@ -35,17 +35,26 @@ class SpanningHypertrees(Decomposition):
     n_slaves : hypertrees of each connected part; more where that is needed to hold all cliques.
     max_table : entries of the largest table that an elimination may have. Never below what the
         largest clique has, so 1 gives trees.
+    max_total : entries of all its tables together; never below what a forest needs.
     seed : of the order in which cliques are taken.
     """
 
     name = "hypertrees"
     joint = True
 
-    def __init__(self, n_slaves: int = 8, max_table: float = 1.0, seed: int = 0):
+    def __init__(
+        self,
+        n_slaves: int = 8,
+        max_table: float = 1.0,
+        max_total: float = MAX_TOTAL,
+        seed: int = 0,
+    ):
         check_number("n_slaves", n_slaves, low=1, high=MOST_SLAVES, integer=True)
-        check_number("max_table", max_table, low=1)
+        check_number("max_table", max_table, low=1, high=MAX_TABLE)
+        check_number("max_total", max_total, low=1, high=MAX_TOTAL)
         check_number("seed", seed, low=0, integer=True)
         self.n_slaves, self.max_table, self.seed = n_slaves, float(max_table), seed
+        self.max_total = float(max_total)
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
         scopes = Scopes(crf)
@@ -80,13 +89,13 @@ class SpanningHypertrees(Decomposition):
         sizes = np.diff(indptr)[first]
         scope = scope[ranges(indptr[first], sizes)]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
-        rng = np.random.default_rng(self.seed)
+        rng, limits = np.random.default_rng(self.seed), (self.max_table, self.max_total)
         count = np.zeros(len(first), np.int64)
         trees: list[np.ndarray] = []
         while len(trees) < self.n_slaves or ((count == 0).any() and len(trees) < MOST_SLAVES):
             order = np.lexsort((rng.random(len(first)), count))
             tree = np.zeros(len(first), bool)
-            tree[hypertree(indptr, scope, states, order, self.max_table)] = True
+            tree[hypertree(indptr, scope, states, order, *limits)] = True
             count += tree
             trees.append(tree)
         return np.unique(trees, axis=0)[::-1, same]
@@ -110,10 +119,15 @@ def distinct_scopes(indptr: np.ndarray, scope: np.ndarray) -> tuple[np.ndarray, 
 
 
 def hypertree(
-    indptr: np.ndarray, scope: np.ndarray, states: np.ndarray, order: np.ndarray, max_table: float
+    indptr: np.ndarray,
+    scope: np.ndarray,
+    states: np.ndarray,
+    order: np.ndarray,
+    max_table: float,
+    max_total: float,
 ) -> np.ndarray:
     """Cliques that are taken in `order` as long as elimination needs no table above `max_table`
-    entries, or above that of the largest clique.
+    entries, or above that of the largest clique, and at most `max_total` entries in all.
     """
     sizes = np.diff(indptr)
     joint = np.ones(0)
@@ -129,7 +143,7 @@ def hypertree(
         members = scope[ranges(indptr[cliques], sizes[cliques])]
         own = np.concatenate([[0], np.cumsum(sizes[cliques])])
         most = max(max_table, largest)
-        return elimination_order(own, members, states, most, np.inf) is not None
+        return elimination_order(own, members, states, most, max_total) is not None
 
     waiting = [left]
     while waiting and tests:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.decompositions import decompose
+from gmlearn.decompositions import Reweighted, decompose
 from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual
 from gmlearn.master.reweighting import ReweightedSlaves
@@ -28,6 +28,8 @@ from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
 from gmlearn.probabilities.result import Marginals
 from gmlearn.slaves.choose import NoSolverError
 
+#: entries of the largest table of a hypertree, and of all its tables
+MAX_TABLE, MAX_TOTAL = 2.0**16, 2.0**20
 #: changes of the temperatures, and the most slaves for which they are tried
 ROUNDS, MOST_SLAVES = 8, 2000
 
@@ -54,8 +56,9 @@ class TRW(MarginalMethod):
         return None
 
     def run(self, problem: MarginalProblem) -> Marginals:
+        default = Reweighted(MAX_TABLE, MAX_TOTAL)
         slaves = decompose(
-            problem.crf, problem.settings.get("decomposition", "reweighted"), "log_partition"
+            problem.crf, problem.settings.get("decomposition", default), "log_partition"
         )
         bound = UpperBound(problem, slaves, slave_temperatures(slaves))
         bound.minimise()
@@ -170,6 +173,7 @@ class UpperBound:
 
     def _lbfgs(self, function: Any, start: np.ndarray) -> None:
         from scipy.optimize import minimize
+        from threadpoolctl import threadpool_limits
 
         settings = self.problem.settings
         options = {
@@ -178,7 +182,9 @@ class UpperBound:
             "gtol": 1e-7,
             "maxcor": 20,
         }
-        minimize(function, start, jac=True, method="L-BFGS-B", options=options)
+        # its products of short vectors are far slower on many BLAS threads than on one
+        with threadpool_limits(limits=1, user_api="blas"):
+            minimize(function, start, jac=True, method="L-BFGS-B", options=options)
 
     @property
     def flat(self) -> np.ndarray:

@@ -17,10 +17,12 @@ def check_bounds(seed, kind, temperature):
     crf, w = random_model(np.random.default_rng(seed), kind)
     log_z, _, _ = enumerated(crf, w, temperature)
     slack = 1e-6 * max(1.0, abs(log_z)) if np.isfinite(log_z) else 1e-6
+    trees = gm.SpanningHypertrees(2, seed=seed % 7)
     found = [
         gm.marginals(crf, w, "trw", temperature, max_iter=20, decomposition="chains"),
         gm.marginals(crf, w, "mean-field", temperature),
         gm.marginals(crf, w, "mean-field", temperature, structure="naive"),
+        gm.marginals(crf, w, "trw", temperature, max_iter=20, decomposition=trees),
     ]
     for m in found:
         assert m.lower <= log_z + slack, (m, log_z)
@@ -95,6 +97,25 @@ def test_on_a_grid_the_convex_bound_is_the_tree_reweighted_one():
     np.testing.assert_allclose(joint.sum(axis=2), trw.node[edges[:, 0]], atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_overlapping_trees_bound_more_tightly_than_chains(seed):
+    rng = np.random.default_rng(seed)
+    edges = gm.grid_edges(4, 4)
+    crf = gm.CRF(16, 3).add_unary(rng.normal(size=(16, 3)))
+    block = crf.add(gm.Table(edges, rng.normal(size=(len(edges), 3, 3))))
+    exact = gm.marginals(crf, method="elimination")
+    excess, apart = [], []
+    for slaves in ("chains", gm.SpanningHypertrees(4), gm.SpanningHypertrees(4, 27)):
+        m = gm.marginals(crf, method="trw", decomposition=slaves)
+        excess.append(m.upper - exact.log_partition)
+        apart.append(np.abs(m.node - exact.node).mean())
+    assert excess[0] > excess[1] > 2 * excess[2] > 0
+    assert apart[0] > apart[1] > 2 * apart[2]
+    joint = m.clique(block)
+    np.testing.assert_allclose(joint.sum(axis=2), m.node[edges[:, 0]], atol=5e-3)
+    np.testing.assert_allclose(joint, exact.clique(block), atol=0.1)
+
+
 def test_loopy_propagation_is_exact_on_a_tree_and_says_that_it_bounds_nothing():
     crf, w = random_model(np.random.default_rng(2), "forest")
     log_z, node, _ = enumerated(crf, w, 1.0)
@@ -119,7 +140,8 @@ def test_time_may_run_out_at_any_moment(calls, monkeypatch):
     log_z, _, _ = enumerated(crf, w, 1.0)
     left = iter([1.0] * calls)
     monkeypatch.setattr(MarginalProblem, "time_left", property(lambda self: next(left, -1.0)))
-    assert gm.marginals(crf, w, "trw", decomposition="chains").upper >= log_z - 1e-9
+    slaves = "chains" if calls % 2 else gm.SpanningHypertrees(3)
+    assert gm.marginals(crf, w, "trw", decomposition=slaves).upper >= log_z - 1e-9
 
 
 def test_a_time_limit_of_nothing_still_gives_valid_bounds():
