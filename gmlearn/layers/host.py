@@ -74,15 +74,15 @@ class Host:
         """The sample ids; None for samples without."""
         if ids is None and self.shared:
             return None
-        chosen = range(len(self.models)) if ids is None else np.asarray(ids).ravel().tolist()
+        chosen = np.arange(len(self.models)) if ids is None else np.asarray(ids).ravel()
         if len(chosen) != n:
             raise ValueError(
                 f"unary: expected costs of {len(chosen)} samples, one for each id, got {n}"
             )
-        unknown = [i for i in chosen if not 0 <= i < len(self.models)]
-        if unknown and not self.shared:
+        unknown = chosen[(chosen < 0) | (chosen >= len(self.models))]
+        if len(unknown) and not self.shared:
             raise ValueError(f"ids: expected 0..{len(self.models) - 1}, got {unknown[0]}")
-        return [int(i) for i in chosen]
+        return chosen.astype(np.int64).tolist()
 
     @cached_property
     def _plans(self) -> Plans:

@@ -87,7 +87,8 @@ def hinge(batch: SampleBatch, w: np.ndarray, max_iter: int, tol: float) -> Batch
     known = batch.dual.unary if batch.dual.slaves.crf is batch.augmented else None
     energies = [batch.augmented.energies(x, named, known) + batch.constants for x in labellings]
     best = np.min(energies, axis=0)
-    return _batch_loss(batch, w, batch.vertex_here(), batch.dual.lam, best=best)
+    vertex = batch.vertex_here() if has_multipliers(batch) else batch.vertex_of(last)
+    return _batch_loss(batch, w, vertex, batch.dual.lam, best=best)
 
 
 def likelihood(batch: SampleBatch, w: np.ndarray, max_iter: int, tol: float) -> BatchLoss:

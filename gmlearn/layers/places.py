@@ -145,6 +145,7 @@ def _ravelled(given: Any) -> np.ndarray:
     """All numbers of an array, or of a list of arrays."""
     if not isinstance(given, (list, tuple)):
         return np.asarray(given).ravel()
-    if all(type(a) is np.ndarray for a in given):
-        return np.concatenate([a.ravel() for a in given])
-    return np.concatenate([np.ravel(a) for a in given])
+    try:
+        return np.concatenate(given).ravel()
+    except ValueError:  # of different numbers of columns
+        return np.concatenate([np.ravel(a) for a in given])

@@ -128,7 +128,7 @@ class SampleBatch:
         if all(own is loss for own in self.losses):
             if not loss.adds("unary", "blocks", "constant"):
                 return self.model
-            plain = not any(s.latent for s in self.samples)
+            plain = not self.latent
             labels = np.concatenate([s.labels for s in self.samples])
             unary = loss.joined_unary(self.model, labels) if plain else None
             if unary is not None:
@@ -150,7 +150,7 @@ class SampleBatch:
         slaves = self.dual.slaves
         return bool(slaves.unary_features(np.zeros(slaves.n_coords)))
 
-    @property
+    @cached_property
     def latent(self) -> bool:
         return any(s.latent for s in self.samples)
 
@@ -197,7 +197,7 @@ class SampleBatch:
         each = model.energies(self.truth, zero, unary=model.unary) + self.own_constants
         self.truth_fixed = float(each.sum() if self.shares is None else self.shares @ each)
 
-    @property
+    @cached_property
     def own_constants(self) -> np.ndarray:
         """float (n,): the constants of the samples' models without the loss."""
         return np.array([s.crf.constant for s in self.samples])
@@ -239,7 +239,10 @@ class SampleBatch:
         """The same at the weights last set."""
         if self.temperature > 0:
             return self.soft_vertex(lam)
-        current = self.dual.round(lam)
+        return self.vertex_of(self.dual.round(lam))
+
+    def vertex_of(self, current: Round) -> Vertex:
+        """The same of a round of hard minima at the weights last set."""
         features, minima = self.features_of(current), current.minima
         return Vertex(self.total(minima), current.ind, current.mean, features, minima)
 

@@ -246,10 +246,17 @@ class ForestGroup(SlaveGroup):
         return self.junction.slave_features(result)
 
     def features(self, result: SlaveResult) -> Features:
-        return self.junction.features(result)
+        return self.weighted_features(result, None)
 
     def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
-        return self.junction.weighted_features(result, weight)
+        found, begin = [], 0
+        for block in self.blocks:
+            edges = slice(begin, begin + len(block))
+            labels = result.labels[self._end_slots[edges]]
+            own = None if weight is None else weight[self.tree[edges]]
+            found.append(block.features(block.shape_members(labels.ravel()), own))
+            begin = edges.stop
+        return sum_features(found)
 
     def take(self, index: np.ndarray) -> ForestGroup:
         renumber = np.full(self.n, -1)
