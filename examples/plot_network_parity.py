@@ -1,11 +1,10 @@
-"""Your own slave under a network: words of even parity.
+"""Your own slave under a network: words of a code.
 
 The README's parity potential, with its slave of a few lines, between a linear network and its
-labels: twelve bits, of which the first eight and the last eight have an even number of ones.
-Nothing but the slave knows about parity; the layer brings the gradients of its minimisers to the
-network. What to see: how many bits are wrong on held-out words, for the network alone and for the
-same network trained under the slave. Two parities tell little about which bit is wrong, so that
-the gain lies within the spread over seeds; the point is that a slave of one's own takes part.
+labels: two words of the Hamming code, seven bits each, in which three sets of four bits have an
+even number of ones. Nothing but the slave knows about parity; the layer brings the gradients of its
+minimisers to the network. What to see: how many bits are wrong on held-out words, for the network
+alone and for the same network trained under the slave, which corrects what single bits got wrong.
 """
 
 import sys
@@ -49,18 +48,19 @@ gm.register(Parity)
 gm.register(ParitySlave())
 QUICK = "--quick" in sys.argv
 SEEDS, STEPS, EVERY = (1, 10, 5) if QUICK else (3, 60, 10)
-PARTS = [np.arange(8), np.arange(4, 12)]
+CHECKS = np.array([[0, 1, 2, 4], [0, 1, 3, 5], [0, 2, 3, 6]])  # the last bit makes them even
+PARTS = np.concatenate([CHECKS, CHECKS + 7])
+BITS = 14
 
 
 def words(n, rng):
-    """Bits (n, 12) of even parity in both parts, seen through a random mixture and noise."""
-    bits = rng.integers(0, 2, (n, 12))
-    for part, free in zip(PARTS, (0, 11)):
-        bits[:, free] ^= bits[:, part].sum(axis=1) % 2
-    mixture = np.random.default_rng(0).normal(size=(12, 12)) / 3 + np.eye(12)
-    return jnp.asarray((2 * bits - 1) @ mixture + 0.5 * rng.normal(size=bits.shape)), jnp.asarray(
-        bits
-    )
+    """Bits (n, 14) of words of the code, seen through a random mixture and noise."""
+    bits = rng.integers(0, 2, (n, BITS))
+    for part in PARTS:
+        bits[:, part[-1]] = bits[:, part[:-1]].sum(axis=1) % 2
+    mixture = np.random.default_rng(0).normal(size=(BITS, BITS)) / 3 + np.eye(BITS)
+    seen = (2 * bits - 1) @ mixture + 0.5 * rng.normal(size=bits.shape)
+    return jnp.asarray(seen), jnp.asarray(bits)
 
 
 def errors(crf, seed):
@@ -73,7 +73,7 @@ def errors(crf, seed):
         return jnp.stack([jnp.zeros(x.shape), -(x @ w)], axis=2)
 
     slope = jax.jit(jax.grad(lambda w: loss(costs(w, x), y)))
-    w, found = jnp.zeros((12, 12)), []
+    w, found = jnp.zeros((BITS, BITS)), []
     for step in range(1, STEPS + 1):
         w = w - 0.05 * slope(w)
         if step % EVERY == 0:
@@ -83,7 +83,7 @@ def errors(crf, seed):
 
 if __name__ == "__main__":
     gm.testing.check(ParitySlave(), layer=True)
-    alone, even = gm.CRF(12, 2), gm.CRF(12, 2)
+    alone, even = gm.CRF(BITS, 2), gm.CRF(BITS, 2)
     even.add("example_parity", variables=PARTS)
     for name, crf in (("network alone", alone), ("network under parity", even)):
         curves = np.array([errors(crf, seed) for seed in range(SEEDS)])
