@@ -194,6 +194,7 @@ def _pattern_denoisers(run: gm.Run, rng: np.random.Generator) -> dict[str, Patte
     for name, neighbours in (("3x3 patterns, alone", False), ("3x3 patterns", True)):
         model = PatternDenoiser(6 if run.quick else 15, neighbours=neighbours, max_iter=passes)
         found[name] = model.fit(noisy, clean)
+        found[f"{name}, one look"] = copy.copy(model).set_params(looks=1)
     with matplotlib.rc_context(gm.plot.style()):
         figure = found["3x3 patterns"].plot_patterns()[0].figure
     run.figure(

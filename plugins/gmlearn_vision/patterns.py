@@ -42,6 +42,11 @@ class Patterns:
         cost = -_log_densities(Z, self.share, self.covariance + variance * np.eye(Z.shape[1]))
         return cost - cost.min(axis=1, keepdims=True)
 
+    def probabilities(self, image: np.ndarray, variance: float) -> np.ndarray:
+        """Of the patterns of every window on its own, (windows, K)."""
+        weight = np.exp(-self.costs(image, variance))
+        return weight / weight.sum(axis=1, keepdims=True)
+
 
 def windows(image: np.ndarray, side: int) -> np.ndarray:
     """All side x side windows, one row each, (windows, side^2)."""

@@ -1,5 +1,6 @@
 """Learnt cliques of pixels: the mixture of patterns, its CRF, and the posterior mean."""
 
+import copy
 import pathlib
 
 import matplotlib.pyplot as plt
@@ -89,9 +90,27 @@ def test_learnt_cliques_beat_total_variation_on_other_images():
     )
     alone, together = (
         np.mean([psnr(p, x) for p, x in zip(model.fit(noisy, clean).predict(seen), test)])
-        for model in (PatternDenoiser(12, neighbours=False), PatternDenoiser(12, max_iter=4))
+        for model in (
+            PatternDenoiser(12, neighbours=False, looks=1),
+            PatternDenoiser(12, max_iter=4, looks=1),
+        )
     )
     assert rival < alone < together
+
+
+def test_a_second_look_sees_flat_ground_more_clearly():
+    """By a decibel or more, on borders that training has not seen."""
+    rng = np.random.default_rng(4)
+    y, x = np.mgrid[:64, :64]
+    slopes = (-1.7, -0.6, 0.0, 0.4, 0.9, 2.2)
+    clean = [60.0 + 80.0 * (y - 32 > a * (x - 32)) + 0.5 * x for a in slopes]
+    noisy = [image + 25.0 * rng.normal(size=image.shape) for image in clean]
+    model = PatternDenoiser(6, neighbours=False, looks=1, random_state=0)
+    once = model.fit(noisy[::2], clean[::2]).predict(noisy[1])
+    twice = copy.copy(model).set_params(looks=2).predict(noisy[1])
+    assert psnr(twice, clean[1]) > psnr(once, clean[1]) + 1.0
+    with pytest.raises(ValueError, match="looks: expected"):
+        PatternDenoiser(6, looks=3).fit(noisy[:1], clean[:1])
 
 
 def test_bands_of_a_large_image_join(fitted, pairs, monkeypatch):
