@@ -99,5 +99,5 @@ def fit_logistic(features, signs, shrinkage, ridge, weights):
         drop = value - new
         weights[:] = candidate
         value = new
-        if drop < 1e-7 * (1.0 + abs(value)):
+        if drop < 1e-4 * (1.0 + abs(value)):
             return

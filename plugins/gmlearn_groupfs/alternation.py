@@ -54,9 +54,10 @@ def alternate(
     patience: int,
     seed: int,
     loss: str = "log",
+    tol: float = 1e-9,
 ) -> Alternation:
-    """Alternate from `labels` until the labels repeat or the loss has not dropped for `patience`
-    iterations.
+    """Alternate from `labels` until the labels repeat or the loss has not dropped, by more than its
+    share `tol`, for `patience` iterations.
     """
     best = Alternation(labels, np.inf, 0, [])
     history: list[float] = []
@@ -65,7 +66,7 @@ def alternate(
         costs, constant = assignment_costs(classifiers.scores(labels, t, seed), loss)
         new = assign(costs)
         history.append(constant + float(costs[rows, new].sum()))
-        if history[-1] < best.loss - 1e-9 * abs(best.loss) if np.isfinite(best.loss) else True:
+        if best.loss == np.inf or history[-1] < best.loss - tol * abs(best.loss):
             best = Alternation(new, history[-1], t, history)
         # a classifier without randomness or growth would only repeat itself from the same labels
         if t - best.iteration >= patience or (

@@ -1,5 +1,5 @@
-"""The rivals: kernel k-means (with or without size bounds), spectral, affinity propagation,
-cluster ensembles.
+"""The rivals: kernel k-means (with or without size bounds, with learnt weights), spectral
+clustering, cluster ensembles.
 """
 
 from __future__ import annotations
@@ -7,11 +7,19 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from scipy.linalg import eigh
 
 from gmlearn_groupfs.kernel_kmeans import kernel_kmeans
-from gmlearn_groupfs.starts import bounded_kmeans, random_labels, spectral_embedding
+from gmlearn_groupfs.starts import kmeans, kmeans_runs, spectral_embedding, spectral_labels
 
-__all__ = ["affinity_propagation", "average_kernel", "ensemble", "kernel_kmeans", "spectral"]
+__all__ = [
+    "average_kernel",
+    "ensemble",
+    "kernel_kmeans",
+    "knn_spectral",
+    "multi_kernel_kmeans",
+    "spectral",
+]
 
 
 def average_kernel(kernels: np.ndarray) -> np.ndarray:
@@ -25,43 +33,40 @@ def spectral(
     """Spectral clustering of a kernel (Ng, Jordan and Weiss, 2002); negative similarities count
     as none.
     """
-    embedding = spectral_embedding(np.maximum(kernel, 0.0), n_clusters)
-    runs = [bounded_kmeans(embedding, n_clusters, None, rng) for _ in range(n_init)]
-    return min(runs, key=lambda run: run[1])[0]
+    return spectral_labels(np.maximum(kernel, 0.0), n_clusters, rng, n_init)
 
 
-def affinity_propagation(
-    kernel: np.ndarray, n_clusters: int, rng: np.random.Generator, n_steps: int = 10
-) -> np.ndarray:
-    """Affinity propagation on kernel distances; the preference is bisected (by ratio) towards
-    `n_clusters`.
+def knn_spectral(points: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
+    """Spectral clustering of the nearest-neighbour graph of points (n, d), scikit-learn's defaults:
+    what most people would try first.
     """
-    from sklearn.cluster import AffinityPropagation
-    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.cluster import SpectralClustering
 
-    similarity = 2.0 * kernel - np.diag(kernel)[:, None] - np.diag(kernel)[None, :]
-    low, high = len(kernel) * float(similarity.min()), 1e-3 * float(np.median(similarity))
-    best = random_labels(len(kernel), 1, rng)
-    for _ in range(n_steps):
-        preference = -np.sqrt(low * high)
-        model = AffinityPropagation(
-            affinity="precomputed",
-            preference=preference,
-            damping=0.9,
-            max_iter=400,
-            random_state=int(rng.integers(2**31)),
-        )
-        with warnings.catch_warnings():
-            # an unsettled run is simply one more trial
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            labels = model.fit(similarity).labels_
-        found = 1 if labels.min() < 0 else int(labels.max()) + 1
-        if labels.min() >= 0 and abs(found - n_clusters) <= abs(int(best.max()) + 1 - n_clusters):
-            best = labels
-        if found == n_clusters:
+    model = SpectralClustering(n_clusters, affinity="nearest_neighbors", random_state=seed)
+    with warnings.catch_warnings():
+        # a graph in several pieces is no reason to stop
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit_predict(points)
+
+
+def multi_kernel_kmeans(
+    kernels: np.ndarray, n_clusters: int, rng: np.random.Generator, max_iter: int = 30
+) -> np.ndarray:
+    """Multiple kernel k-means with learnt weights (Huang, Chuang and Chen, 2012), relaxed: by turns
+    H, the leading eigenvectors of sum_m w_m^2 K_m, and w_m in proportion to 1 / tr K_m (I - H H').
+    """
+    n = kernels.shape[1]
+    weights = np.full(len(kernels), 1.0 / len(kernels))
+    for _ in range(max_iter):
+        joint = np.tensordot(weights**2, kernels, axes=1)
+        H = eigh(joint, subset_by_index=[n - n_clusters, n - 1])[1]
+        left = [np.trace(k) - np.einsum("ic,ij,jc->", H, k, H, optimize=True) for k in kernels]
+        new = 1.0 / np.maximum(left, 1e-12)
+        new /= new.sum()
+        if np.abs(new - weights).max() < 1e-4:
             break
-        low, high = (preference, high) if found < n_clusters else (low, preference)
-    return best
+        weights = new
+    return kmeans(H / np.maximum(np.linalg.norm(H, axis=1, keepdims=True), 1e-12), n_clusters, rng)
 
 
 def ensemble(
@@ -73,7 +78,6 @@ def ensemble(
     together = np.zeros(kernels.shape[1:])
     for kernel in kernels:
         embedding = spectral_embedding(np.maximum(kernel, 0.0), n_clusters)
-        for _ in range(n_labellings):
-            labels = bounded_kmeans(embedding, n_clusters, None, rng)[0]
+        for labels in kmeans_runs(embedding, n_clusters, rng, n_labellings)[0]:
             together += labels[:, None] == labels[None, :]
     return spectral(together / (len(kernels) * n_labellings), n_clusters, rng)

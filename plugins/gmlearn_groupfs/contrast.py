@@ -11,17 +11,20 @@ import numpy as np
 from gmlearn_groupfs.similarity import Similarity
 
 
-def leave_one_out_contrasts(kernels: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+def leave_one_out_contrasts(
+    kernels: np.ndarray, labels: np.ndarray, n_clusters: int, totals: np.ndarray | None = None
+) -> np.ndarray:
     r"""Mean similarity to the members of a cluster less that to the rest, the point itself left
     out.
 
-    kernels : (M, n, n) with zero diagonal. Returns (C, n, M): :math:`\phi_{cim} =
-    \operatorname{mean}_{j \in c \setminus i} K_m(i, j) - \operatorname{mean}_{j \notin c, j \ne i}
-    K_m(i, j)`. Cost O(M n^2 C), one matrix product.
+    kernels : (M, n, n) with zero diagonal.   totals : their row sums (M, n), if known. Returns
+    (C, n, M): :math:`\phi_{cim} = \operatorname{mean}_{j \in c \setminus i} K_m(i, j) -
+    \operatorname{mean}_{j \notin c, j \ne i} K_m(i, j)`. Cost O(M n^2 C), one matrix product.
     """
     member = np.eye(n_clusters)[labels]
-    inside = kernels @ member
-    outside = kernels.sum(axis=2)[:, :, None] - inside
+    inside = kernels @ member.astype(kernels.dtype)
+    totals = kernels.sum(axis=2) if totals is None else totals
+    outside = totals[:, :, None] - inside
     n_inside = member.sum(axis=0) - member
     n_outside = (1 - member).sum(axis=0) - (1 - member)
     contrast = inside / np.maximum(n_inside, 1) - outside / np.maximum(n_outside, 1)
@@ -71,10 +74,17 @@ class ContrastClassifiers:
     ):
         self.n_clusters, self.shrinkage = n_clusters, shrinkage
         self.similarity = Similarity(kernels, n_neighbours, evidence)
+        # means of many entries: single precision does, at half the time
+        self._narrow = self.similarity.kernels.astype(np.float32)
+        self._totals = self.similarity.kernels.sum(axis=2)
+        self._last: np.ndarray | None = None
 
     def scores(self, labels: np.ndarray, iteration: int, seed: int) -> np.ndarray:
-        """Cross-fitted f_c(x_i), (n, C), of the classifiers trained on `labels`."""
-        return self._fit(labels)[0]
+        """Cross-fitted f_c(x_i), (n, C), of the classifiers trained on `labels`; from the second
+        iteration on their training starts at those of the last one, which are near.
+        """
+        scores, self._last, _ = self._fit(labels, self._last if iteration else None)
+        return scores
 
     def model(self, labels: np.ndarray, iteration: int, seed: int) -> ContrastModel:
         """The trained classifiers, for new samples; usage is each kernel's share of the
@@ -95,13 +105,18 @@ class ContrastClassifiers:
         usage = np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / share.shape[1])
         return ContrastModel(self.similarity, labels.copy(), weights, usage)
 
-    def _fit(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _fit(
+        self, labels: np.ndarray, start: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         from gmlearn_groupfs._contrast_numba import fit_logistic
 
-        contrasts = leave_one_out_contrasts(self.similarity.kernels, labels, self.n_clusters)
+        contrasts = leave_one_out_contrasts(self._narrow, labels, self.n_clusters, self._totals)
         n_kernels = contrasts.shape[2]
-        weights = np.full((self.n_clusters, n_kernels + 1), 1.0 / n_kernels)
-        weights[:, -1] = -np.log(max(self.n_clusters - 1, 1))
+        if start is None:
+            weights = np.full((self.n_clusters, n_kernels + 1), 1.0 / n_kernels)
+            weights[:, -1] = -np.log(max(self.n_clusters - 1, 1))
+        else:
+            weights = start.copy()
         for c in range(self.n_clusters):
             fit_logistic(
                 contrasts[c], np.where(labels == c, 1.0, -1.0), self.shrinkage, 1e-3, weights[c]

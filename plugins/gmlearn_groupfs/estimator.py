@@ -15,13 +15,15 @@ from gmlearn_groupfs.assignment import check_links, check_sizes
 from gmlearn_groupfs.boosting import LOSSES, BoostedClassifiers
 from gmlearn_groupfs.contrast import ContrastClassifiers
 from gmlearn_groupfs.kernels import KernelBank
-from gmlearn_groupfs.links import propagate_links, with_evidence
+from gmlearn_groupfs.links import propagate_links
 from gmlearn_groupfs.neighbours import NeighbourKernels, default_neighbours
 from gmlearn_groupfs.ordering import canonical_bank
 from gmlearn_groupfs.starts import StartPool, random_labels
 from gmlearn_groupfs.tables import is_table, view_columns
 
 INITS = ("pool", "spectral", "random")
+#: starts of a draw that are followed to their end
+N_FOLLOWED = 2
 
 
 class GroupFeatureClustering(ClusterMixin, BaseEstimator):
@@ -164,8 +166,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         links = [_sorted_links(rank[pairs]) for pairs in given]
         assign = make_assigner(sizes, *links)
         evidence = self._evidence(bank.kernels, *links)
-        classifiers = self._classifiers(bank.kernels, evidence)
-        starts = self._starts(bank.kernels, sizes, assign, order, evidence, seed)
+        judge = self._judge(bank.kernels, evidence)
+        classifiers = self._classifiers(bank.kernels, judge)
+        starts = self._starts(bank.kernels, sizes, assign, order, judge, seed)
         best, best_seed = None, 0
         for number, (name, labels) in enumerate(starts, start=seed):
             found = alternate(
@@ -274,7 +277,12 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         graph = NeighbourKernels(kernels, self._neighbours(kernels.shape[1])).kernels.sum(axis=0)
         return propagate_links(graph, must, cannot, self.link_reach)
 
-    def _classifiers(self, kernels: np.ndarray, evidence: np.ndarray | None) -> Classifiers:
+    def _judge(self, kernels: np.ndarray, evidence: np.ndarray | None) -> ContrastClassifiers:
+        """The classifiers by whose loss starts are compared: cheap, and without randomness."""
+        neighbours = self._neighbours(kernels.shape[1])
+        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, neighbours, evidence)
+
+    def _classifiers(self, kernels: np.ndarray, judge: ContrastClassifiers) -> Classifiers:
         if self.classifier == "boosted":
             return BoostedClassifiers(
                 kernels,
@@ -286,8 +294,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
                 self.loss,
                 self.learning_rate,
             )
-        n_neighbours = None if self.n_neighbours is None else self._neighbours(kernels.shape[1])
-        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence)
+        if self.n_neighbours is not None:
+            return judge
+        return ContrastClassifiers(kernels, self.n_clusters, self.shrinkage)
 
     def _starts(
         self,
@@ -295,7 +304,7 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         sizes: Any,
         assign: Any,
         order: np.ndarray,
-        evidence: np.ndarray | None,
+        judge: ContrastClassifiers,
         seed: int,
     ) -> list[tuple[str, np.ndarray]]:
         """Named starts in the canonical order, n_init of them."""
@@ -307,34 +316,26 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         if self.init == "random":
             return [("random", random_labels(n, self.n_clusters, rng)) for _ in range(self.n_init)]
-        n_neighbours = self._neighbours(n)
-        graphs = NeighbourKernels(kernels, n_neighbours).kernels
-        graphs = graphs if evidence is None else with_evidence(graphs, evidence)
-        pool = StartPool(graphs, kernels, self.n_clusters, sizes)
+        pool = StartPool(judge.similarity, kernels, self.n_clusters, sizes)
         if self.init == "spectral":
             return [("spectral", pool.spectral(rng)) for _ in range(self.n_init)]
-        judge = ContrastClassifiers(
-            kernels, self.n_clusters, self.shrinkage, n_neighbours, evidence
-        )
-        starts = []
-        for _ in range(self.n_init):
-            rivals = [
-                (
-                    name,
-                    alternate(
-                        judge,
-                        labels,
-                        assign,
-                        max_iter=self.max_iter,
-                        patience=self.patience,
-                        seed=0,
-                    ),
-                )
-                for name, labels in pool.draw(rng)
-            ]
-            name, found = min(rivals, key=lambda rival: rival[1].loss)
-            starts.append((f"pool ({name})", found.labels))
-        return starts
+        return [self._drawn(pool, judge, assign, rng) for _ in range(self.n_init)]
+
+    def _drawn(
+        self, pool: StartPool, judge: ContrastClassifiers, assign: Any, rng: np.random.Generator
+    ) -> tuple[str, np.ndarray]:
+        """The best start of one draw: the judge takes a step from each, and follows the best few to
+        their end.
+        """
+
+        def follow(labels: np.ndarray, steps: int) -> Alternation:
+            return alternate(judge, labels, assign, max_iter=steps, patience=2, seed=0, tol=1e-3)
+
+        rivals = [(name, follow(labels, 1)) for name, labels in pool.draw(rng)]
+        rivals = sorted(rivals, key=lambda rival: rival[1].loss)[:N_FOLLOWED]
+        ends = [(name, follow(found.labels, self.max_iter)) for name, found in rivals]
+        name, found = min(ends, key=lambda rival: rival[1].loss)
+        return f"pool ({name})", found.labels
 
     def _keep(
         self,

@@ -53,12 +53,16 @@ def _limits(similar: np.ndarray, sizes: list[int]) -> np.ndarray:
     Ties at the limit all count, so the order of the columns does not.
     """
     n = similar.shape[2]
-    return np.stack([np.partition(similar, n - k, axis=2)[:, :, n - k] for k in sizes])
+    places = [n - k for k in sizes]
+    return np.moveaxis(np.partition(similar, sorted(set(places)), axis=2)[:, :, places], 2, 0)
 
 
 def _share_above(similar: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """The share of the limits (first axis) that similarities reach, (M, rows, n)."""
-    return np.mean([similar >= limit for limit in limits], axis=0)
+    total = np.zeros(np.broadcast_shapes(similar.shape, limits.shape[1:]))
+    for limit in limits:
+        total += similar >= limit
+    return total / len(limits)
 
 
 def default_neighbours(n: int, n_clusters: int) -> int:

@@ -68,6 +68,23 @@ def plot_links(curves: Mapping[str, np.ndarray], ax: Any = None) -> Any:
     return ax
 
 
+def plot_curves(levels: Sequence[int], curves: Mapping[str, np.ndarray], ax: Any = None) -> Any:
+    """ACC against the number of noise views; curves: name -> (levels, draws). Bars are one standard
+    deviation.
+    """
+    ax = gm.plot.axes(ax, figsize=(7.0, 3.4), xlabel="noise views", ylabel="ACC")
+    for k, (name, values) in enumerate(curves.items()):
+        colour = gm.plot.PALETTE[k % len(gm.plot.PALETTE)]
+        mean, spread = np.mean(values, axis=1), np.std(values, axis=1)
+        width = 2.5 if k == 0 else 1.2
+        ax.errorbar(
+            levels, mean, spread, marker="o", capsize=2, color=colour, label=name, linewidth=width
+        )
+    ax.set_ylim(0.0, 1.03)
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
+
+
 def plot_comparison(rows: Mapping[str, Mapping[str, float]], ax: Any = None) -> Any:
     """ACC by data set (outer keys) and method (inner keys) as points on a line."""
     ax = gm.plot.axes(ax, figsize=(6.6, 0.8 + 0.55 * len(rows)), xlabel="ACC")
@@ -76,8 +93,8 @@ def plot_comparison(rows: Mapping[str, Mapping[str, float]], ax: Any = None) -> 
         ax.plot(
             [row[name] for row in rows.values()],
             place,
-            "o" if k < 2 else "|",
-            markersize=7 if k < 2 else 11,
+            "o" if k < 3 else "|",
+            markersize=7 if k < 3 else 11,
             markeredgewidth=2,
             color=gm.plot.PALETTE[k % len(gm.plot.PALETTE)],
             linestyle="none",

@@ -27,11 +27,16 @@ class Standard:
     @classmethod
     def of(cls, kernels: np.ndarray) -> Standard:
         """The standard of kernels (M, n, n)."""
-        apart = ~np.eye(kernels.shape[1], dtype=bool)
-        return cls(
-            np.array([k[apart].mean() for k in kernels]),
-            np.array([max(k[apart].std(), 1e-12) for k in kernels]),
-        )
+        n = kernels.shape[1]
+        pairs = max(n * (n - 1), 1)
+        apart = kernels.copy()
+        diagonal = np.einsum("mii->mi", apart)  # a view
+        diagonal[:] = 0.0  # not subtracted from the sums: it may be all there is
+        centre = apart.sum(axis=(1, 2)) / pairs
+        apart -= centre[:, None, None]
+        diagonal[:] = 0.0
+        width = np.sqrt(np.einsum("mij,mij->m", apart, apart) / pairs)
+        return cls(centre, np.maximum(width, 1e-12))
 
     def __call__(self, kernels: np.ndarray) -> np.ndarray:
         return (kernels - self.centre[:, None, None]) / self.width[:, None, None]
@@ -50,6 +55,7 @@ class Similarity:
     Attributes
     ----------
     kernels : (M, n, n) with a zero diagonal, mean 0 and variance 1 off it.
+    graphs : (M, n, n), the neighbour graphs with the evidence; only where there are neighbours.
     """
 
     def __init__(
@@ -59,13 +65,11 @@ class Similarity:
         self.values = Standard.of(kernels)
         mixed = self.values(kernels)
         if self.graph is not None:
-            graphs = (
-                self.graph.kernels
-                if evidence is None
-                else with_evidence(self.graph.kernels, evidence)
-            )
-            self.ranks = Standard.of(graphs)
-            mixed = VALUE_SHARE * mixed + (1.0 - VALUE_SHARE) * self.ranks(graphs)
+            self.graphs = self.graph.kernels
+            if evidence is not None:
+                self.graphs = with_evidence(self.graphs, evidence)
+            self.ranks = Standard.of(self.graphs)
+            mixed = VALUE_SHARE * mixed + (1.0 - VALUE_SHARE) * self.ranks(self.graphs)
         self.whole = Standard.of(mixed)
         self.kernels = self.whole(mixed) * ~np.eye(kernels.shape[1], dtype=bool)
 

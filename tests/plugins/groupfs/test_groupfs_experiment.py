@@ -32,7 +32,8 @@ def test_rivals_solve_an_easy_set(blobs):
         baselines.kernel_kmeans(mean, 3, None, rng),
         baselines.kernel_kmeans(mean, 3, (15, 25), rng),
         baselines.spectral(mean, 3, rng),
-        baselines.affinity_propagation(mean, 3, rng),
+        baselines.knn_spectral(np.hstack(list(kernels)), 3, 0),
+        baselines.multi_kernel_kmeans(kernels, 3, rng),
         baselines.ensemble(kernels, 3, rng),
     ):
         assert accuracy(truth, labels) > 0.95
@@ -72,7 +73,7 @@ def test_quick_experiment_reports(tmp_path):
     run = gm.Run(name="groupfs", quick=True, out=tmp_path, data=DATA, show_progress=False)
     groupfs(run)
     run.write()
-    assert {"kernel_usage.png", "real.png", "links.png", "result.json"} <= {
+    assert {"kernel_usage.png", "noise.png", "real.png", "links.png", "result.json"} <= {
         p.name for p in tmp_path.iterdir()
     }
     assert min(run.values["synthetic/contrast/acc"]) >= 0.9
