@@ -61,6 +61,9 @@ class AutoMarginals(MarginalMethod):
             lower = MeanField().run(problem)
         else:
             lower = point_mass(problem, "mean-field")
+        upper.upper = min(upper.upper, problem.upper_by_count)
+        if upper.upper == -np.inf:
+            return problem.exact(self.name, -np.inf, np.zeros(problem.crf.n_coords))
         upper.lower = min(lower.lower, upper.upper)
         upper.log_partition = upper.upper
         upper.iterations += lower.iterations
@@ -79,11 +82,11 @@ class AutoMarginals(MarginalMethod):
         found = _with_least_costs(problem)
         if found.upper == -np.inf:
             return found
-        crf, possible = problem.crf, np.isfinite(problem.crf.unary)
+        crf = problem.crf
         limit = None if problem.time_limit is None else max(problem.time_left, 0.0)
-        bound = solve(crf, problem.w, time_limit=limit, seed=problem.seed).bound
-        count = np.log(np.maximum(np.add.reduceat(possible, crf.offsets[:-1]), 1)).sum()
-        upper = min(found.upper, float(count - bound / problem.temperature))
+        solved = solve(crf, problem.w, time_limit=limit, seed=problem.seed)
+        problem.least_energy = max(problem.least_energy, solved.bound)
+        upper = min(found.upper, problem.upper_by_count)
         q = found.node[np.arange(found.node.shape[1]) < crf.n_states[:, None]]
         if upper == -np.inf:
             return problem.exact(found.method, upper, q)

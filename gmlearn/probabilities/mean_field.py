@@ -103,11 +103,15 @@ def mean_field(
 
 
 def low_labelling(problem: MarginalProblem) -> np.ndarray | None:
-    """A feasible labelling of low energy, if one is found."""
+    """A feasible labelling of low energy, if one is found; the bound of the least energy that was
+    found with it is kept in `problem.least_energy`.
+    """
+    gap = max(1e-2 * min(problem.temperature, 1.0), 1e-4)
     # without one there is no bound at all: it may take most of the time
     for part in (0.2, 0.8):
         limit = None if problem.time_limit is None else part * max(problem.time_left, 0.0)
-        found = solve(problem.crf, problem.w, time_limit=limit, seed=problem.seed, gap=1e-2)
+        found = solve(problem.crf, problem.w, time_limit=limit, seed=problem.seed, gap=gap)
+        problem.least_energy = max(problem.least_energy, found.bound)
         if np.isfinite(found.energy):
             return found.labels
         if limit is None:

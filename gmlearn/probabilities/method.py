@@ -26,7 +26,8 @@ class MarginalProblem:
     """A model at fixed weights, and what the user asked for.
 
     crf, w : the model and its weights.   temperature : T > 0.   time_limit : seconds or None.
-    seed : of whatever is random.   settings : of the method, by name.
+    seed : of whatever is random.   settings : of the method, by name.   least_energy : the best
+    lower bound of all energies that is known.
     """
 
     crf: CRF
@@ -36,6 +37,7 @@ class MarginalProblem:
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     start: float = field(default_factory=time.perf_counter)
+    least_energy: float = -np.inf
 
     @property
     def elapsed(self) -> float:
@@ -55,6 +57,16 @@ class MarginalProblem:
     def constant(self) -> float:
         """What the model's constant adds to log Z."""
         return -self.crf.constant / self.temperature
+
+    @property
+    def upper_by_count(self) -> float:
+        """log Z <= -E / T + log(number of labellings), for every lower bound E of all energies: it
+        is tight at low temperatures.
+        """
+        crf = self.crf
+        possible = np.add.reduceat(np.isfinite(crf.unary), crf.offsets[:-1], dtype=float)
+        count = float(np.log(np.maximum(possible, 1.0)).sum())
+        return count - self.least_energy / self.temperature
 
     def padded(self, flat: np.ndarray) -> np.ndarray:
         """Probabilities of coordinates (n_coords,) as (V, L)."""

@@ -63,6 +63,18 @@ def test_both_bounds_where_elimination_is_out_of_reach(kind, monkeypatch):
     assert np.abs(m.node - node).mean() < 0.3
 
 
+@pytest.mark.parametrize("kind", ["loopy", "triples", "hard"])
+def test_both_bounds_meet_the_least_energy_at_low_temperatures(kind, monkeypatch):
+    monkeypatch.setattr(AutoMarginals, "_eliminate", lambda self, problem: None)
+    crf, w = random_model(np.random.default_rng(7), kind)
+    least = gm.solve(crf, w, solver="exact").energy
+    for temperature in (1e-3, 1e-6):
+        m = gm.marginals(crf, w, temperature=temperature)
+        spread = temperature * np.log(crf.n_states).sum() + 1e-3 * abs(least)
+        assert least - spread <= -temperature * m.upper <= least + 1e-9
+        assert -temperature * m.upper <= -temperature * m.lower <= least + spread
+
+
 def test_slaves_without_a_soft_minimum_leave_a_bound_by_counting():
     rng = np.random.default_rng(0)
     n = 25
