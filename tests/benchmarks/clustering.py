@@ -29,6 +29,7 @@ from gmlearn_clustering.facility import facility_problem
 from gmlearn_clustering.local_search import local_search
 
 import gmlearn as gm
+from gmlearn.learn.first_order import LambdaStep, move_multipliers
 
 
 def timed(function, clock=time.perf_counter):
@@ -182,29 +183,25 @@ def sample_round(n=500, d=100):
     state = gm.build_objective(
         [training_sample(sample, np.repeat(np.arange(10), n // 10))], options
     ).batches[0]
-    w, dual = np.full(d, 1.0 / d), state.dual
+    w = np.full(d, 1.0 / d)
 
-    def distances_and_slaves():
+    step = LambdaStep(0.01)
+
+    def one_round():
         w[:] *= 1.0 + 1e-9  # other weights in every round, so that no matrix is remembered
         (one,) = state.samples
         state.set_truth(one.completion(one, {"distance": w}))
-        return state.vertex(w)
+        move_multipliers(state, w, step)
 
-    def multipliers(vertex):
-        dual.lam = dual.lam + 0.01 * (vertex.ind - dual.slaves.spread(vertex.mean))
-
-    multipliers(distances_and_slaves())
-    product, slaves, step = [], [], []
-    for _ in range(100):
+    one_round()
+    product, whole = [], []
+    for _ in range(200):
         product.append(timed(lambda: sample._matrix(w), time.thread_time)[1])
-        vertex, t = timed(distances_and_slaves, time.thread_time)
-        slaves.append(t)
-        step.append(timed(lambda v=vertex: multipliers(v), time.thread_time)[1])
-    product, slaves, step = (1e3 * np.median(t) for t in (product, slaves, step))
+        whole.append(timed(one_round, time.thread_time)[1])
+    product, whole = (1e3 * np.median(t) for t in (product, whole))
     print(
-        f"N = {n}, D = {d}: distance product {product:.2f} ms; completion, distances and slaves "
-        f"{slaves / product:.2f} times "
-        f"that, with the multipliers' step {(slaves + step) / product:.2f}"
+        f"N = {n}, D = {d}: distance product {product:.2f} ms; a round of training (completion, "
+        f"distances, slaves, multipliers) {whole / product:.2f} times that"
     )
 
 
