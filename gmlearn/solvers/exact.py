@@ -47,6 +47,9 @@ QUICK = Effort(1.0, 2.0**20, 2.0**24, max_entries=1e4)
 BRIEF = Effort(0.1, 2.0**14, 2.0**20, search=False, max_variables=1000)
 #: what branch and bound can do at once, before the bound is raised any further
 GLIMPSE = Effort(0.3, 2.0**14, 2.0**20)
+#: seconds that it takes to lay out a table for branch and bound; about how often one of its nodes
+#: reads a table
+PER_TABLE, READS = 5e-5, 10.0
 #: nodes of HiGHS's search times columns that take about a second
 NODES_PER_SECOND = 3e4
 
@@ -167,7 +170,8 @@ def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float
             problem.offer(x, "elimination")
             problem.raise_bound(min(problem.energy, ceiling))
         return
-    if effort.search and BranchAndBound.suits(graph, domain[region]):
+    in_time = PER_TABLE * graph.n_factors < problem.time_left
+    if effort.search and in_time and BranchAndBound.suits(graph, domain[region]):
         part = Part(graph, labels, x, region, fixed_energy(whole, region, x) + crf.constant)
         if branch_and_bound(problem, part, ceiling):
             return
@@ -204,8 +208,8 @@ def branch_and_bound(problem: Problem, part: Part, ceiling: float) -> bool:
     wanted = max(0.5 * problem.options.tol * problem.scale, 0.99 * problem.options.gap * size)
     step = max(unit * (1 - 1e-6), wanted)
     search = BranchAndBound(part.graph, part.labels, top - part.base, step, problem.scale)
-    nodes = 1 + int(0.05 * ENTRIES_PER_SECOND / search.size)  # about .1 s
-    problem.count(search.size)
+    nodes = 1 + int(0.05 * ENTRIES_PER_SECOND / (READS * search.size))  # about .05 s
+    problem.count(search.size + PER_TABLE * ENTRIES_PER_SECOND * part.graph.n_factors)
     while not search.run(nodes) and problem.time_left > 0:
         problem.count(2.0 * nodes * search.size)
         if search.best is not None:
