@@ -64,6 +64,8 @@ class SequentialMessages:
     seed : of the orders of the colours.
     """
 
+    locally_optimal = False
+
     def __init__(self, slaves: Slaves, w: Mapping[str, np.ndarray], seed: int = 0):
         from gmlearn._utils._sorting_numba import counting_order
 

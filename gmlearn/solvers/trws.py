@@ -25,6 +25,8 @@ class PairwiseMessages:
     pass.
     """
 
+    locally_optimal = False
+
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray]):
         from gmlearn._utils._sorting_numba import counting_order
 
@@ -33,11 +35,14 @@ class PairwiseMessages:
         self.edges = (
             np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
         )
-        self.costs = EdgeCosts.of(blocks, w)
         size = crf.n_states[self.edges].max(axis=1) if len(self.edges) else np.zeros(0, np.int64)
-        self.mptr = np.cumsum(size) - size
         self.message = np.zeros(int(size.sum()))
-        self.adj_ptr, slot = counting_order(self.edges.ravel(), crf.n_vars)
+        # edges that begin at one variable side by side: on large graphs a pass waits for memory
+        place = counting_order(self.edges.min(axis=1), crf.n_vars)[1]
+        costs = EdgeCosts.of(blocks, w).arrays()
+        self._sorted = self.edges[place], (np.cumsum(size) - size)[place]
+        self._costs = (costs[0], *(array[place] for array in costs[1:]))
+        self.adj_ptr, slot = counting_order(self._sorted[0].ravel(), crf.n_vars)
         self.adj_edge = slot // 2
         lower = (
             np.bincount(self.edges.max(axis=1), minlength=crf.n_vars)
@@ -67,6 +72,7 @@ class PairwiseMessages:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_numba import pass_general
 
+        edges, mptr = self._sorted
         return pass_general(
             self.unary,
             self.crf.offsets,
@@ -74,11 +80,11 @@ class PairwiseMessages:
             self.adj_ptr,
             self.adj_edge,
             self.order,
-            self.edges,
+            edges,
             self.gamma,
             self.message,
-            self.mptr,
-            *self.costs.arrays(),
+            mptr,
+            *self._costs,
             forward,
             self.labels,
         )
@@ -145,6 +151,8 @@ class GridMessages:
 
     Laid out by anti-diagonals (see `_trws_grid_numba`), along the shorter side of the grid.
     """
+
+    locally_optimal = True
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], layout: GridLayout):
         from gmlearn.solvers._trws_grid_numba import SIGNED_POTTS, lay_out
@@ -300,9 +308,13 @@ def trws_refuses(crf: CRF) -> str | None:
 
 
 class Messages(Protocol):
-    """What `run_messages` drives; `work` is about how many table entries a sweep reads."""
+    """What `run_messages` drives; `work` is about how many table entries a sweep reads.
+
+    locally_optimal : does decoding end where no single move helps?
+    """
 
     work: float
+    locally_optimal: bool
 
     def sweep(self) -> float:
         """Pass forth and back; returns the bound without the model's constant."""
@@ -349,6 +361,8 @@ def run_messages(
             break
     if not problem.closed and bound < np.inf:
         problem.polisher(problem, messages.decode(), source)
+    elif problem.closed and not problem.proved and not messages.locally_optimal:
+        problem.offer(problem.polisher.icm(np.asarray(problem.labels)), f"{source}, ICM")
 
 
 def run_trws(

@@ -294,6 +294,16 @@ def test_progress_is_reported_and_may_stop():
     assert gm.solve(crf, on_progress=lambda r: False).status == gm.Status.OPTIMAL
 
 
+def test_a_gap_off_the_grid_is_answered_by_a_local_optimum():
+    rng = np.random.default_rng(0)
+    pairs = np.sort(rng.integers(0, 300, (1500, 2)), axis=1)
+    crf = gm.CRF(300, 4).add_unary(rng.normal(size=(300, 4)))
+    crf.add(gm.Potts(pairs[pairs[:, 0] < pairs[:, 1]], 0.1))
+    r = gm.solve(crf, gap=0.2)
+    assert r.status == gm.Status.WITHIN_GAP
+    assert gm.solve(crf, solver="icm", initial=r.labels).energy == r.energy
+
+
 def test_budgets_nest_and_options_stay():
     crf = frustrated_cycle(3)
     problem = Problem(crf, {}, Options(time_limit=100.0))
