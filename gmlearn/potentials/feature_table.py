@@ -33,8 +33,9 @@ class FeatureTable(Block):
         (M L_1 ... L_k, F) with the last label fastest: weights of shape (F,), cost :math:`h_c(x) =
         w \cdot g_c(x)`; with F = 1 a fixed table for each clique times a learnt strength.
     weight : name of the weight segment.
-    symmetric : the order of labels makes no difference. Weights of shape (n, F), one row for each
-        unordered combination of labels, in the order (0, 0), (0, 1), ..., (1, 1), ...
+    symmetric : the order of labels makes no difference: True, in all places; or int (k,), the type
+        of each place, in places of one type. Weights of shape (n, F), one row for each unordered
+        combination of labels, in the order (0, 0), (0, 1), ..., (1, 1), ...
 
     Examples
     --------
@@ -50,14 +51,13 @@ class FeatureTable(Block):
     #: states of the variables in each place; known once bound
     shape: tuple[int, ...] = ()
 
-    def __init__(
-        self, variables: Any, features: Any, weight: str = "pair", symmetric: bool = False
-    ):
+    def __init__(self, variables: Any, features: Any, weight: str = "pair", symmetric: Any = False):
         super().__init__(check_array("FeatureTable.variables", variables, ndim=2, dtype=np.int64))
         m, k = self.variables.shape
         self.inputs = check_features("FeatureTable.features", features, (2, k + 2))
         self.weight = weight
-        self.symmetric = check_flag("FeatureTable.symmetric", symmetric)
+        self.types = _check_types(symmetric, k)
+        self.symmetric = bool(self.types)
         self.n_features = int(self.inputs.shape[-1])
         rows = self.inputs.shape[0]
         #: does every joint label have features of its own?
@@ -85,9 +85,10 @@ class FeatureTable(Block):
                 f"{states[m].tolist()} states; add one block for each kind"
             )
         self.shape = tuple(states[0].tolist()) if len(states) else (self.n_labels,) * self.arity
-        if self.symmetric and len(set(self.shape)) > 1:
+        if len(set(zip(self.types, self.shape))) > len(set(self.types)):
             raise ValueError(
-                f"FeatureTable.symmetric: needs one number of states, got {self.shape}"
+                f"FeatureTable.symmetric: needs one number of states in places of one type, got "
+                f"{self.shape}"
             )
         expected = (len(self), *self.shape, self.n_features)
         if self.per_label and math.prod(self.inputs.shape) != math.prod(expected):
@@ -122,15 +123,25 @@ class FeatureTable(Block):
         """int (joint,): the row of weights of each joint label."""
         if not self.symmetric:
             return np.arange(self.joint)
-        labels = np.sort(np.indices(self.shape).reshape(self.arity, -1).T, axis=1)
+        labels = np.indices(self.shape).reshape(self.arity, -1).T
+        for places in self._places_of_types:
+            labels[:, places] = np.sort(labels[:, places], axis=1)
         return np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+
+    @property
+    def _places_of_types(self) -> list[np.ndarray]:
+        """The places of each type, whose labels may be exchanged."""
+        return [np.flatnonzero(np.array(self.types) == t) for t in sorted(set(self.types))]
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         if self.per_label:
             return {self.weight: (self.n_features,)}
         if self.symmetric:
-            combinations = math.comb(self.shape[0] + self.arity - 1, self.arity)
-            return {self.weight: (combinations, self.n_features)}
+            combinations = [
+                math.comb(self.shape[places[0]] + len(places) - 1, len(places))
+                for places in self._places_of_types
+            ]
+            return {self.weight: (math.prod(combinations), self.n_features)}
         return {self.weight: (*self.shape, self.n_features)}
 
     # ------------------------------------------------------------------ energies and features
@@ -200,7 +211,8 @@ class FeatureTable(Block):
 
     def state(self) -> dict[str, Any]:
         inputs = self._flat.tocsr() if self.per_label and is_sparse(self.inputs) else self.inputs
-        kept = {"variables": self.variables, "weight": self.weight, "symmetric": self.symmetric}
+        symmetric = np.array(self.types) if len(set(self.types)) > 1 else self.symmetric
+        kept = {"variables": self.variables, "weight": self.weight, "symmetric": symmetric}
         return {**kept, **to_arrays(inputs)}
 
     @classmethod
@@ -218,7 +230,16 @@ class FeatureTable(Block):
             cls([[0, 1], [0, 2]], rng.normal(size=(2, 3))).bind(np.array([2, 3, 3])),
             cls([[0, 1, 2], [1, 2, 3]], rng.normal(size=(2, 2)), "c", True).bind(np.full(4, 2)),
             cls([[0, 1]], rng.normal(size=(1, 3, 3, 2))).bind(np.full(2, 3)),
+            cls([[0, 1, 2]], rng.normal(size=(1, 2)), "t", [5, 1, 5]).bind(np.array([2, 3, 2])),
         ]
         return [
             (b, {n: rng.normal(size=shape) for n, shape in b.segments().items()}) for b in found
         ]
+
+
+def _check_types(symmetric: Any, k: int) -> tuple[int, ...]:
+    """The type of each of k places; none where all places differ."""
+    if np.ndim(symmetric) == 0:
+        return (0,) * k if check_flag("FeatureTable.symmetric", symmetric) else ()
+    types = check_array("FeatureTable.symmetric", symmetric, shape=(k,), dtype=np.int64)
+    return tuple(types.tolist())

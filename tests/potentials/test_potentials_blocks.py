@@ -366,6 +366,15 @@ def feature_tables(rng):
         same,
         lambda c, x, w: w[index[tuple(sorted(x))]] @ z[c],
     )
+    # two places of one type around one of another: (0, 0), (0, 1), ... with each label of the other
+    ends = list(itertools.combinations_with_replacement(range(3), 2))
+    order = {key: i for i, key in enumerate(sorted((a, b, c) for a, c in ends for b in range(2)))}
+    yield (
+        "symmetric within types",
+        gm.FeatureTable([[0, 1, 2], [2, 3, 0]], z, symmetric=[1, 0, 1]),
+        np.array([3, 2, 3, 2]),
+        lambda c, x, w: w[order[min(x[0], x[2]), x[1], max(x[0], x[2])]] @ z[c],
+    )
     yield "own", gm.FeatureTable(pairs, g), typed, own
     rows = sparse.coo_array(g.reshape(-1, 5))
     yield "sparse own", gm.FeatureTable(pairs, rows), typed, own
@@ -437,6 +446,10 @@ def test_feature_tables_learn_what_the_features_say(kind):
             "features: row 0 contains inf",
         ),
         (
+            lambda: gm.FeatureTable([[0, 1]], np.ones((1, 3)), symmetric=[0, 1, 1]),
+            r"FeatureTable.symmetric: expected shape \(2,\), got \(3,\)",
+        ),
+        (
             lambda: gm.FeatureTable([[0, 1]], np.ones((1, 2, 2, 3)), symmetric=True),
             "symmetric: is for weights",
         ),
@@ -452,6 +465,7 @@ def test_feature_tables_refuse(make, message):
     [
         (gm.FeatureTable([[0, 1], [1, 2]], np.ones((2, 3))), "add one block for each kind"),
         (gm.FeatureTable([[0, 2]], np.ones((1, 3)), symmetric=True), "one number of states"),
+        (gm.FeatureTable([[0, 2]], np.ones((1, 3)), symmetric=[4, 4]), "one number of states"),
         (gm.FeatureTable([[0, 1]], np.ones((1, 2, 3, 4))), "expected 4 rows of features"),
     ],
 )
