@@ -11,7 +11,7 @@ from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.join import join
-from gmlearn.solvers.result import Result, Status
+from gmlearn.solvers.result import History, Result, Status
 
 #: labels of all variables that are joined at a time: few enough that memory is used again
 MOST_LABELS = 2**16
@@ -50,10 +50,15 @@ def _solve_union(
     chosen = dual.unary_share[union.offsets[:-1] + labels]
     energies = part_sums(union, chosen, labels, w) + [crf.constant for crf in crfs]
     results = []
+    # one empty history for all: each would be five objects more for the garbage collector
+    history = History()
     for x, e, crf in zip(np.split(labels, union.parts[1:-1]), energies.tolist(), crfs):
         status = Status.OPTIMAL if e < np.inf else Status.INFEASIBLE
         model = crf.copy(), w
-        results.append(Result(x, e, e, status, "tree", 1, message=status.meaning, _model=model))
+        message = status.meaning
+        results.append(
+            Result(x, e, e, status, "tree", 1, history=history, message=message, _model=model)
+        )
     return results
 
 
