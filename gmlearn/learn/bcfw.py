@@ -36,7 +36,7 @@ from gmlearn.learn.batch import SampleBatch
 from gmlearn.learn.optimizers import Optimizer, OptimizerState, PassReport
 from gmlearn.learn.regularization import Regularization
 from gmlearn.master.mixture import Mixture
-from gmlearn.master.mixture_state import Direction, MixtureState
+from gmlearn.master.mixture_state import Direction, Minimisers, MixtureState
 
 #: the most passes of one proximal step
 MOST_PASSES = 4
@@ -237,6 +237,14 @@ class BlockFrankWolfe(Optimizer):
             step=self.step,
         )
 
+    def last_report(self) -> PassReport:
+        state, objective = self.state, self.objective
+        state.evaluated = state.average.copy()
+        hinge = float(objective.total(hinge_at_average, self.working_set, state.average))
+        self._raise_bound()
+        value = objective.regularization.value(state.average) + hinge
+        return PassReport(objective=value, bound=state.bound, box=state.box)
+
     def _raise_bound(self) -> None:
         """The lower bound of F at the present mixture (see the module)."""
         state, objective = self.state, self.objective
@@ -426,13 +434,22 @@ def visit(
     if at is None:
         batch.set_weights(weights.w)
         return batch.weight, mixture.visit(weights.w, inverse), 0.0
-    batch.set_weights(at)
-    theta = batch.dual.share + mixture.state.average
-    found = mixture.minimise(theta, at)
-    held = batch.constant(batch.layout.split(at))
-    hinge = batch.hinge(at, mixture.total(found.value) + held)
+    found, hinge = minimise_at_average(batch, size, at)
     batch.set_weights(weights.w)
     return batch.weight, mixture.move_to(found, weights.w, inverse), hinge
+
+
+def minimise_at_average(batch: SampleBatch, size: int, w: np.ndarray) -> tuple[Minimisers, float]:
+    """The slaves' minimisers at the weights `w` and the average lambda, and the hinge there."""
+    mixture = mixture_of(batch, size)
+    batch.set_weights(w)
+    found = mixture.minimise(batch.dual.share + mixture.state.average, w)
+    held = batch.constant(batch.layout.split(w))
+    return found, batch.hinge(w, mixture.total(found.value) + held)
+
+
+def hinge_at_average(batch: SampleBatch, size: int, w: np.ndarray) -> float:
+    return minimise_at_average(batch, size, w)[1]
 
 
 def settle_and_exchange(

@@ -97,6 +97,12 @@ class Optimizer(ABC):
         """The state at the start."""
         return OptimizerState(w=w, evaluated=w.copy())
 
+    def last_report(self) -> PassReport | None:
+        """F where the last passes have led, which is at `evaluated_w` from then on; None if passes
+        report all there is.
+        """
+        return None
+
     def truth_changed(self) -> None:
         """Called after a completion replaced truths, or a lost batch was built again."""
         return None

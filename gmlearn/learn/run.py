@@ -115,7 +115,7 @@ class TrainingRun:
         start, begin = time.perf_counter(), self._resume()
         if self.finished:
             return self._model(self.finished)
-        status = f"max_iter = {options.max_iter} passes"
+        status, reason = f"max_iter = {options.max_iter} passes", ""
         with progress(
             total=options.max_iter, initial=begin, desc="training", show=options.show_progress
         ) as bar:
@@ -146,7 +146,22 @@ class TrainingRun:
                 if reason:
                     status = reason
                     break
+        if not reason or np.isnan(self.history.objective[-1]):
+            self._evaluate_last()
         return self._model(status)
+
+    def _evaluate_last(self) -> None:
+        """Look at where the last passes have led, if they do not report it themselves."""
+        history = self.history
+        report = self.optimizer.last_report() if len(history) else None
+        if report is None or report.objective is None or report.bound is None:
+            return
+        self.box = report.box
+        validation = self._keep_best(report.objective)
+        history.bound[-1] = report.bound
+        if np.isnan(history.objective[-1]):  # else it is F at the start of that pass
+            history.objective[-1] = report.objective
+        history.validation[-1] = np.nan if validation is None else validation
 
     def _complete(self, t: int) -> float | None:
         """Every `completion_every` passes, fill in hidden labels."""

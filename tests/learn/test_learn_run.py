@@ -69,6 +69,16 @@ def test_training_stops_when_the_objective_no_longer_falls():
     assert len(model.history) < 1000
 
 
+@pytest.mark.parametrize("passes", [1, 3, 6])
+def test_the_last_passes_count(passes):
+    """bcfw evaluates F every five passes, and once more where it ends."""
+    model = gm.train(chain_samples(), regularizer=gm.L2(0.1), max_iter=passes, tol=0)
+    shorter = gm.train(chain_samples(), regularizer=gm.L2(0.1), max_iter=passes - 1, tol=0)
+    assert model.objective < shorter.objective
+    again = gm.train(chain_samples(), regularizer=gm.L2(0.1), weights=model.weights, max_iter=0)
+    assert again.objective == pytest.approx(model.objective)
+
+
 def test_no_passes_return_the_initial_weights():
     given = {"u": np.eye(3), "pair": np.ones(6)}
     model = gm.train(chain_samples(), weights=given, max_iter=0)
