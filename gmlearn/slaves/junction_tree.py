@@ -367,5 +367,6 @@ def sum_features(found: Iterable[Features]) -> Features:
     total: Features = {}
     for features in found:
         for name, value in features.items():
-            total[name] = total.get(name, 0.0) + value
+            # nothing is added to the first: these arrays may be large
+            total[name] = total[name] + value if name in total else value
     return total
