@@ -224,9 +224,15 @@ class StructuredBase(BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """Scores (..., n_classes) of the labels at each variable: the least energy of all
         labellings minus the least of those with this label there, so 0 for the predicted label,
-        less for others. Exact on sequences and trees; elsewhere no score is below the exact one.
+        less for others. Only of sequences and trees.
         """
         inputs, models = self._fitted_models(X)
+        for k, crf in enumerate(models):
+            if not is_tree(crf):
+                raise ValueError(
+                    f"X[{k}]: scores are known for sequences and trees, this graph has cycles; "
+                    f"predict_marginals knows probabilities"
+                )
         union = gm.join(models)
         named = {name: self.weights_[name] for name in union.layout.shapes}
         costs = gm.solve(union, named, solver=self.inference).reduced_costs
@@ -267,6 +273,10 @@ class StructuredBase(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
+        if "unary" not in self.weights_:
+            raise AttributeError(
+                f"coef_: is of weights named 'unary', the model has {sorted(self.weights_)}"
+            )
         return -self.weights_["unary"]
 
     # ------------------------------------------------------------------ inputs and labels
@@ -457,6 +467,20 @@ def read_rows(rows: Any, what: str = "rows of features") -> Any:
 def dense_rows(rows: Any) -> np.ndarray:
     """The same as a dense array."""
     return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def is_tree(crf: gm.CRF) -> bool:
+    """Has the graph of the pairs no cycle, and are there only pairs?"""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    blocks = crf.clique_blocks
+    if any(block.arity > 2 for block in blocks):
+        return False
+    edges = np.concatenate([np.zeros((0, 2), np.int64), *(b.variables for b in blocks)])
+    edges = np.unique(np.sort(edges, axis=1), axis=0)
+    graph = csr_array((np.ones(len(edges)), tuple(edges.T)), (crf.n_vars, crf.n_vars))
+    return len(edges) == crf.n_vars - connected_components(graph, directed=False)[0]
 
 
 def consecutive(n: int) -> np.ndarray:

@@ -128,7 +128,8 @@ class GraphCRF(StructuredBase):
                 f"got {type(x).__name__}"
             )
         nodes = read_rows(x[0], "node features")
-        edges = gm.check_index("edges", np.reshape(x[1], (-1, 2)), nodes.shape[0], shape=(None, 2))
+        given = x[1] if np.size(x[1]) else np.zeros((0, 2), np.int64)
+        edges = gm.check_index("edges", given, nodes.shape[0], shape=(None, 2))
         features = None
         if len(x) == 3:
             sparse = hasattr(x[2], "tocsr")
