@@ -48,3 +48,23 @@ def table_changes(
         for i in range(ptr[m], ptr[m + 1]):
             y[variable[i]] = x[variable[i]]
         change[m] += total
+
+
+@njit(cache=True, nogil=True)
+def connect(row, clique, part):
+    """Give the rows that cliques connect, directly or by others, the same number: the least of
+    them. `clique` holds `row`, pair by pair; part (n,) starts as 0, 1, ...
+    """
+    first = np.full(1 + (clique.max() if len(clique) else 0), -1)
+    for k in range(len(row)):
+        a, b = row[k], first[clique[k]]
+        if b < 0:
+            first[clique[k]] = a
+            continue
+        while part[a] != a:
+            a = part[a]
+        while part[b] != b:
+            b = part[b]
+        part[max(a, b)] = min(a, b)
+    for i in range(len(part)):  # a number never exceeds its row
+        part[i] = part[part[i]]

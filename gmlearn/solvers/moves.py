@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph
 from gmlearn.potentials.base import Block
@@ -170,6 +171,19 @@ class MoveCosts:
         sizes = np.concatenate([np.diff(indptr) for indptr, _ in parts])
         clique = np.repeat(np.arange(len(sizes)), sizes)
         return sizes, clique, np.concatenate([members for _, members in parts])
+
+    def cliques_of(self, variables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(place among the variables, clique), int (n,): the cliques that hold each of these."""
+        ptr, slots = self.graph.adjacency
+        parts = [(ptr, slots, self.graph.owner)]
+        parts += [(b.ptr, b.slots, b.clique) for b in self.rest]
+        rows, found, first = [], [], 0
+        for ptr, slots, owner in parts:
+            count = ptr[variables + 1] - ptr[variables]
+            rows.append(np.repeat(np.arange(len(variables)), count))
+            found.append(first + owner[slots[ranges(ptr[variables], count)]])
+            first += int(owner[-1]) + 1 if len(owner) else 0
+        return np.concatenate(rows), np.concatenate(found)
 
     def changes(self, moves: Moves, x: np.ndarray, without: Block | None = None) -> np.ndarray:
         """How much the energy rises with each move from x (N,), the cliques of the block

@@ -185,14 +185,11 @@ class Polisher:
         """x with those of y's labels that lower the energy: variables that differ and share a
         clique change together or not at all, each such set for itself.
         """
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
+        from gmlearn.solvers._moves_numba import connect
 
-        sizes, clique, member = self.costs.cliques
         differ = np.flatnonzero(x != y)
-        inside, n = (x != y)[member], len(x) + len(sizes)
-        ends = member[inside], len(x) + clique[inside]
-        part = connected_components(coo_array((np.ones(len(ends[0])), ends), (n, n)))[1][differ]
+        part = np.arange(len(differ))
+        connect(*self.costs.cliques_of(differ), part)
         order = np.argsort(part, kind="stable")
         cuts = np.flatnonzero(np.diff(part[order])) + 1
         moves = Moves(np.unique([0, *cuts, len(differ)]), differ[order], y[differ[order]])
