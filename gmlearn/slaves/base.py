@@ -20,6 +20,10 @@ Features = dict[str, np.ndarray]
 BlockT = TypeVar("BlockT", bound=Block)
 
 
+#: table entries read for each dual variable by a solver that does not state its cost
+UNSTATED = 100.0
+
+
 class SlaveResult:
     """Minimisers of one slave group.
 
@@ -253,6 +257,11 @@ class SlaveGroup(ABC):
         """
         return float(len(self.coords))
 
+    @property
+    def work(self) -> float:
+        """About how many table entries one call of `solve` reads, as far as that is known."""
+        return self.cost()
+
     def affordable(self, power: str, rounds: float = 100.0) -> bool:
         """Has the group the power, at no more than the cost of so many calls of `solve`?"""
         return self.has(power) and self.cost(power) <= rounds * self.cost()
@@ -344,6 +353,12 @@ class CliqueGroup(SlaveGroup):
 
     def cost(self, power: str = "minimise") -> float:
         return self.solver.cost(self.block, power)
+
+    @property
+    def work(self) -> float:
+        if type(self.solver).cost is SlaveSolver.cost:  # all joint states, of which it reads few
+            return min(self.cost(), UNSTATED * len(self.coords))
+        return self.cost()
 
     def min_marginals(self, theta: np.ndarray, prepared: Any) -> np.ndarray:
         """For each dual variable the minimum of its subproblem with that label fixed, (D,)."""

@@ -42,7 +42,7 @@ def drive(
     slaves = dual.slaves
     recent: list[float] = []
     last = None
-    work = PASSES * sum(group.cost() for group in slaves.groups)
+    work = PASSES * sum(group.work for group in slaves.groups)
     for k, current in enumerate(rounds):
         last = current
         problem.iterations += 1
