@@ -60,6 +60,11 @@ def gmlearn_experiments():
             _segmentation,
             data=HORSES,
         ),
+        gm.Experiment(
+            "mlca-transfer",
+            "Learnt metrics on data sets with clusters of their own, and on unseen classes",
+            _transfer,
+        ),
     ]
 
 
@@ -67,6 +72,12 @@ def _synthetic(run: gm.Run) -> None:
     from gmlearn_mlca.synthetic_experiment import run_synthetic
 
     run_synthetic(run)
+
+
+def _transfer(run: gm.Run) -> None:
+    from gmlearn_mlca.transfer import run_transfer
+
+    run_transfer(run)
 
 
 def _segmentation(run: gm.Run) -> None:

@@ -52,6 +52,16 @@ def test_segmentation_thresholds(tmp_path):
     assert values["sift_colour/all background/delta"] == pytest.approx(1.0)
 
 
+def test_metrics_transfer_to_new_partitions_but_not_to_new_classes(tmp_path):
+    """On data sets that share their features, far above k-means; on unseen digits, below it."""
+    run = gm.Run(name="mlca-transfer", quick=True, out=tmp_path, show_progress=False)
+    EXPERIMENTS["mlca-transfer"].function(run)
+    own, unseen = run.values.values()
+    plain = np.mean(own.pop("k-means"))
+    assert len(own) == 3 and all(np.mean(scores) > plain + 0.5 for scores in own.values())
+    assert np.mean(unseen["MLCA"]) < np.mean(unseen["k-means"])
+
+
 def test_lab_of_known_colours():
     lab = (
         colour_channels(np.array([[[255, 255, 255], [0, 0, 0], [255, 0, 0]]], np.uint8))[0, :, 3:6]
