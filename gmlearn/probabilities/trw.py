@@ -28,8 +28,9 @@ from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
 from gmlearn.probabilities.result import Marginals
 from gmlearn.slaves.choose import NoSolverError
 
-#: entries of the largest table of a hypertree, and of all its tables
-MAX_TABLE, MAX_TOTAL = 2.0**16, 2.0**20
+#: entries of the largest table of a hypertree, and of all its tables: at first, and where a time
+#: limit of at least so many seconds says that the bound may take its time
+SMALL_TABLES, LARGE_TABLES, LONG = (2.0**12, 2.0**17), (2.0**16, 2.0**20), 10.0
 #: changes of the temperatures, and the most slaves for which they are tried
 ROUNDS, MOST_SLAVES = 8, 2000
 
@@ -56,7 +57,8 @@ class TRW(MarginalMethod):
         return None
 
     def run(self, problem: MarginalProblem) -> Marginals:
-        default = Reweighted(MAX_TABLE, MAX_TOTAL)
+        patient = problem.time_limit is not None and problem.time_limit >= LONG
+        default = Reweighted(*(LARGE_TABLES if patient else SMALL_TABLES))
         slaves = decompose(
             problem.crf, problem.settings.get("decomposition", default), "log_partition"
         )
