@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -195,7 +195,8 @@ class LossPlan:
         Parameters
         ----------
         unary : (V, L), for a list of models (B, V, L) or a list of (V, L): costs that are added to
-            those of the models. Rows beyond a model's variables are ignored.
+            those of the models. Rows beyond a model's variables are ignored. The gradient in costs
+            of single precision is of single precision.
         weights : of the models, by segment.
         samples : int (B,), the numbers of the models that make up a batch, in the order of `unary`;
             all by default.
@@ -208,6 +209,8 @@ class LossPlan:
             truth = None if truth is None else [truth]
         with self._lent(chosen, unary, truth) as (_, own):
             answer = loss_of(own, self.options, weights, state)
+        if unary is not None and {np.asarray(u).dtype for u in unary} == {np.dtype(np.float32)}:
+            answer = replace(answer, unary=[g.astype(np.float32) for g in answer.unary])
         return only(answer) if self.single else answer
 
     def _numbers(self, samples: Any) -> np.ndarray:

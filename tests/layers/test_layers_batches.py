@@ -224,6 +224,18 @@ def test_a_layer_in_several_threads_keeps_each_sample_its_state():
     assert epochs(1)[0] != epochs(1)[2]
 
 
+def test_gradients_of_a_plan_have_the_precision_of_its_costs():
+    crfs, truths, costs, w = mixed(0, 3)
+    plan = gm.LossPlan(crfs, truths, kind="likelihood")
+    exact = plan(costs, w)
+    single = plan([cost.astype(np.float32) for cost in costs], w)
+    for a, b in zip(single.unary, exact.unary):
+        assert (a.dtype, b.dtype) == (np.float32, np.float64)
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    alone = gm.LossPlan(crfs[0], truths[0])
+    assert alone(costs[0].astype(np.float32)).unary.dtype == np.float32
+
+
 def test_bad_samples_are_refused():
     crfs, truths, costs, w = mixed(0, 3)
     plan = gm.LossPlan(crfs, truths, kind="likelihood")
