@@ -335,8 +335,9 @@ def run_messages(
 
     Labellings are decoded after 5, 15, 45, ... sweeps, when the bound no longer moves, and at the
     end, where they are polished. Where a relative gap is asked for, they are decoded more often
-    once a sweep raises the bound by a small part of that gap only (after a warm start at once), and
-    fused with the best labelling known: decodings of single passes are good in different places.
+    once a sweep raises the bound by a small part of that gap only (after a warm start at once),
+    improved by single moves, and fused with the best labelling known: decodings of single passes
+    are good in different places.
     """
     gap, constant = problem.options.gap, problem.crf.constant
     recent: list[float] = []
@@ -352,6 +353,8 @@ def run_messages(
         if k + 1 >= decoded * (1.3 if near and gap > 0 else 3) or (still and not settled):
             decoded, settled = k + 1, still
             labels = messages.decode(improve=True)
+            if gap > 0 and not messages.locally_optimal:
+                labels = problem.polisher.icm(labels)
             if near or problem.options.warm is not None:
                 problem.polisher.combine(problem, labels)
             problem.offer(labels, source)
@@ -361,8 +364,6 @@ def run_messages(
             break
     if not problem.closed and bound < np.inf:
         problem.polisher(problem, messages.decode(), source)
-    elif problem.closed and not problem.proved and not messages.locally_optimal:
-        problem.offer(problem.polisher.icm(np.asarray(problem.labels)), f"{source}, ICM")
 
 
 def run_trws(
