@@ -33,10 +33,8 @@ class Serial(Executor):
         only: Sequence[int] | None = None,
         each: Sequence[tuple] | None = None,
     ) -> list[Any]:
-        if only is None and each is None:
-            return self.map(lambda shard: getattr(shard, method)(*args), self._shards)
         calls = arguments(len(self._shards), only, each)
-        return self.map(lambda call: getattr(self._shards[call[0]], method)(*args, *call[1]), calls)
+        return [getattr(self._shards[i], method)(*args, *further) for i, further in calls]
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         return [function(item) for item in items]
@@ -56,6 +54,16 @@ class Threads(Serial):
         self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
             n_jobs, thread_name_prefix="gmlearn"
         )
+
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        only: Sequence[int] | None = None,
+        each: Sequence[tuple] | None = None,
+    ) -> list[Any]:
+        calls = arguments(len(self._shards), only, each)
+        return self.map(lambda call: getattr(self._shards[call[0]], method)(*args, *call[1]), calls)
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         if self._pool is None:
