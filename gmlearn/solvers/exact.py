@@ -49,7 +49,7 @@ BRIEF = Effort(0.1, 2.0**14, 2.0**20, search=False, max_variables=1000)
 GLIMPSE = Effort(0.3, 2.0**14, 2.0**20)
 #: seconds that it takes to lay out a table for branch and bound; about how often one of its nodes
 #: reads a table
-PER_TABLE, READS = 5e-5, 10.0
+PER_TABLE, READS = 2e-5, 10.0
 #: nodes of HiGHS's search times columns that take about a second
 NODES_PER_SECOND = 3e4
 
@@ -209,7 +209,7 @@ def branch_and_bound(problem: Problem, part: Part, ceiling: float) -> bool:
     step = max(unit * (1 - 1e-6), wanted)
     search = BranchAndBound(part.graph, part.labels, top - part.base, step, problem.scale)
     nodes = 1 + int(0.05 * ENTRIES_PER_SECOND / (READS * search.size))  # about .05 s
-    problem.count(search.size + PER_TABLE * ENTRIES_PER_SECOND * part.graph.n_factors)
+    problem.count(search.size)
     while not search.run(nodes) and problem.time_left > 0:
         problem.count(2.0 * nodes * search.size)
         if search.best is not None:
