@@ -261,8 +261,9 @@ class CRF:
         layout = self.layout
         flat = np.zeros(layout.size)
         for block in self.blocks:
-            own = None if weight is None else weight[block.members[block.indptr[:-1]]]
-            layout.join(block.features(block.gather(x), own), flat)
+            # a potential may have a default of its own for the argument
+            own = () if weight is None else (weight[block.members[block.indptr[:-1]]],)
+            layout.join(block.features(block.gather(x), *own), flat)
         return layout.split(flat)
 
     def unary_costs(self, w: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array, check_flag
+from gmlearn._utils.validation import check_array, check_flag, naming
 from gmlearn.potentials.base import Block, Weights
 from gmlearn.potentials.inputs import (
     all_finite,
@@ -239,7 +239,9 @@ class FeatureTable(Block):
 
 def _check_types(symmetric: Any, k: int) -> tuple[int, ...]:
     """The type of each of k places; none where all places differ."""
-    if np.ndim(symmetric) == 0:
+    with naming("FeatureTable.symmetric"):
+        flag = np.ndim(symmetric) == 0
+    if flag:
         return (0,) * k if check_flag("FeatureTable.symmetric", symmetric) else ()
     types = check_array("FeatureTable.symmetric", symmetric, shape=(k,), dtype=np.int64)
     return tuple(types.tolist())

@@ -267,7 +267,7 @@ class JunctionTreeGroup(SlaveGroup):
 
     def weighted_features(self, result: SlaveResult, weight: np.ndarray | None) -> Features:
         return sum_features(
-            b.features(_shaped(b, result, at), None if weight is None else weight[part.owner])
+            b.features(_shaped(b, result, at), *(() if weight is None else (weight[part.owner],)))
             for b, part, at, _ in self.paid
         )
 

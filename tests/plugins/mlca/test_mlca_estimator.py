@@ -127,12 +127,15 @@ def test_float32_rank_tolerance():
     rng = np.random.default_rng(0)
     Z, y = rng.normal(size=(20000, 6)).astype(np.float32), np.arange(20000) % 3
     Z[:, :2] += np.eye(3)[y][:, :2]
-    X = np.hstack([Z, Z @ rng.normal(size=(6, 4)).astype(np.float32)])
+    mix = rng.normal(size=(6, 4)).astype(np.float32)
+    X = np.hstack([Z, Z @ mix])
+    nothing = np.vstack([mix, -np.eye(4)])  # directions in which X does not vary
     good, bad = MLCA().fit(X, y), MLCA(rank_tol=1e-7).fit(X, y)
     reference = MLCA().fit(Z.astype(np.float64), y).transform(Z.astype(np.float64))
     np.testing.assert_allclose(good.transform(X), reference, atol=2e-3 * np.abs(reference).max())
     assert good.n_components_ == 2
-    assert np.abs(metric(bad)).max() > 50.0 * np.abs(metric(good)).max()
+    seen, wrongly_seen = (np.abs(nothing.T @ metric(m) @ nothing).max() for m in (good, bad))
+    assert wrongly_seen > 1e3 * seen
     np.testing.assert_allclose(
         metric(good), metric(MLCA(rank_tol=1e-3).fit(X.astype(np.float64), y)), atol=1e-9
     )
