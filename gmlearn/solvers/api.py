@@ -40,7 +40,7 @@ def solve(
     weights : mapping name -> array for its weight segments; None if it has none.
     solver : a registered name (see ``gmlearn plugins``) or a `MapSolver`.
     time_limit : seconds; honoured within one round of the solver. The compilation of kernels on
-        their first use does not count.
+        their first use, or their loading, does not count.
     max_iter : rounds; None for the solver's own default or, with a time limit, as many as fit into
         that.
     gap : stop when (energy - bound) <= gap * max(\|energy\|, \|bound\|, scale of the costs),

@@ -39,6 +39,7 @@ from gmlearn.solvers.exact import (
 )
 from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
 from gmlearn.solvers.persistency import fix_binary, fix_locally
+from gmlearn.solvers.polish import offer_feasible
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.tabu import tabu_search
 from gmlearn.solvers.tighten import tighten
@@ -119,6 +120,7 @@ class Auto(MapSolver):
         state = Run(problem)
         if any(solved(state) for solved in AT_ONCE):
             return
+        offer_feasible(problem)
         if problem.limited:
             plan = problem.spent + problem.clock_left
             problem.work_deadline = min(problem.work_deadline, plan)

@@ -14,6 +14,7 @@ from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual, Round, ascend_bcfw, ascend_subgradient, make_step_rule
 from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
 from gmlearn.slaves.choose import NoSolverError
+from gmlearn.solvers.polish import offer_feasible
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.warm import SlaveCosts
 
@@ -50,13 +51,12 @@ def drive(
         problem.raise_bound(current.bound)
         agreed = current.disagreement == 0.0
         if agreed or k % decode_every == 0 or k & (k - 1) == 0:
-            polish, source = (
-                not agreed and k & (k - 1) == 0,
-                "agreement of all slaves" if agreed else "slaves' majority",
-            )
+            # slaves that share nothing, or relax, agree on labels that are not optimal
+            polish = agreed or k & (k - 1) == 0
+            source = "agreement of all slaves" if agreed else "slaves' majority"
             for labels in proposals(slaves, current):
                 (problem.polisher if polish else Problem.offer)(problem, labels, source)
-            last = None if polish or agreed else current
+            last = None if polish else current
         problem.log()
         # its own: a better bound may be known before
         recent.append(max(current.bound, recent[-1] if recent else -np.inf))
@@ -74,6 +74,7 @@ def drive(
 
 def start(problem: Problem, slaves: Slaves) -> Dual:
     """The dual to ascend, at the multipliers of an earlier result if there are any."""
+    offer_feasible(problem)
     dual = Dual(slaves, problem.w)
     problem.kept.restore(dual)
     return dual

@@ -215,8 +215,10 @@ def search_by_energies(problem: Problem) -> None:
     polisher, costs = problem.polisher, problem.polisher.costs
     if not costs.rest:
         return
-    if problem.labels is None:
-        polisher(problem, unary_labels(problem), "unary optimum")
+    incumbent = problem.labels
+    polisher(problem, unary_labels(problem), "unary optimum")
+    if incumbent is not None:  # it may come from a slave, as it is
+        polisher(problem, incumbent, "incumbent")
     rng, n = np.random.default_rng(problem.options.seed), problem.crf.n_vars
     x = np.array(problem.labels, np.int64)
     gained = problem.spent

@@ -155,19 +155,21 @@ class Polisher:
         found = self._groups[id(block)]
         return None if found is None else found[0].propose(costs[found[0].coords], found[1])
 
-    def repair(self, x: np.ndarray) -> np.ndarray:
+    def repair(self, x: np.ndarray, costs: np.ndarray | None = None) -> np.ndarray:
         """Labels near x that break fewer hard cliques: what a block's own `repair` makes of its
-        broken ones, or what its slave proposes where every changed label costs much.
+        broken ones, or what its slave proposes at label costs (n_coords,), by default such that
+        every changed label costs much.
         """
         x = np.array(x, np.int64)
         for block in [b for b in self.crf.clique_blocks if b.arity > 2]:
             bad = np.flatnonzero(np.isposinf(block.energy(block.gather(x), self.w)))
             if len(bad) == 0:
                 continue
-            costs = np.where(np.isfinite(self.graph.unary), self.costs.broken, np.inf)
-            costs[self.crf.offsets[:-1] + x] -= self.costs.broken
+            near = np.where(np.isfinite(self.graph.unary), self.costs.broken, np.inf)
+            near[self.crf.offsets[:-1] + x] -= self.costs.broken
             labels = block.repair(block.gather(x), self.w)
-            labels = self._propose(block, costs) if labels is None else labels.ravel()
+            at = near if costs is None else costs
+            labels = self._propose(block, at) if labels is None else labels.ravel()
             if labels is not None:
                 part = Moves(block.indptr, block.members, labels).take(bad)
                 x[part.variable] = part.label
@@ -312,6 +314,23 @@ class ChainICM(MapSolver):
         start = problem.labels if problem.labels is not None else unary_labels(problem)
         problem.iterations = 1
         problem.polisher(problem, start, "unary optimum")
+
+
+def offer_feasible(problem: Problem) -> None:
+    """Under a time limit, before anything that may use it up: where hard constraints forbid the
+    unary optimum, offer what blocks and their slaves make of it at the unary costs alone.
+    """
+    if not problem.limited or np.isfinite(problem.energy):
+        return
+    start = unary_labels(problem)
+    if np.isfinite(problem.crf.energy(start, problem.w)):
+        return
+    polisher = problem.polisher
+    for costs in (polisher.graph.unary, None):
+        found = polisher.repair(start, costs)
+        problem.offer(found, "repaired unary optimum")
+        if np.isfinite(problem.energy):
+            return
 
 
 def unary_labels(problem: Problem) -> np.ndarray:

@@ -10,6 +10,7 @@ from gmlearn.master.srmp import SequentialMessages
 from gmlearn.model.crf import CRF
 from gmlearn.slaves import CliqueGroup
 from gmlearn.slaves.choose import NoSolverError, choose_solver
+from gmlearn.solvers.polish import offer_feasible
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.trws import run_messages
 from gmlearn.solvers.warm import SlaveCosts
@@ -49,6 +50,7 @@ def run_srmp(
     """Sweep, from the costs of an earlier result if there are any, until the problem says stop or
     the bound stalls; returns the state.
     """
+    offer_feasible(problem)
     slaves = decompose(problem.crf, "per-clique", "min_marginals")
     messages = SequentialMessages(slaves, problem.w, problem.options.seed)
     if problem.kept.costs is not None:

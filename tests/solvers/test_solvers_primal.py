@@ -4,7 +4,13 @@ tables.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,6 +184,58 @@ def test_matching_always_gets_a_matching(solver, kind):
         r = gm.solve(crf, solver=solver, max_iter=30)
         assert np.isfinite(r.energy) and sorted(r.labels) == list(range(n))
         assert r.energy == pytest.approx(crf.energy(r.labels)) and r.bound <= r.energy
+
+
+@pytest.mark.parametrize("solver", ["auto", "bcfw", "dual-subgradient"])
+@pytest.mark.parametrize("n", [10, 20, 30])
+def test_a_matching_comes_before_the_first_round(n, solver):
+    r = gm.solve(matching(0, n, "koopmans-beckmann"), solver=solver, time_limit=0.0)
+    assert np.isfinite(r.energy) and sorted(r.labels) == list(range(n))
+
+
+@pytest.mark.parametrize("n", [10, 20, 30])
+def test_a_matching_comes_first_in_a_new_process(n):
+    code = (
+        "import gmlearn as gm, primal_cases as cases; cases.register(); "
+        f"r = gm.solve(cases.matching(0, {n}, 'koopmans-beckmann'), time_limit=0.02); "
+        "print(r.energy)"
+    )
+    tests = str(Path(__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": tests}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert np.isfinite(float(told.stdout))
+
+
+def test_loading_kernels_does_not_count(tmp_path):
+    path = tmp_path / "kernel_to_load.py"
+    path.write_text("import numba\n@numba.njit(cache=True)\ndef total(x):\n    return x.sum()\n")
+
+    def first_call():
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        problem = problem_of(matching(0, 4))
+        with problem.without_compilation():
+            began, before = time.perf_counter(), problem.elapsed
+            module.total(np.zeros(3))
+            passed, counted = time.perf_counter() - began, problem.elapsed - before
+        assert counted < 0.5 * passed
+        return sum(module.total.stats.cache_hits.values())
+
+    assert [first_call(), first_call()] == [0, 1]  # compiled, then loaded
+
+
+def test_search_by_energies_starts_with_local_search():
+    crf = gm.CRF(40, 3).add_unary(np.random.default_rng(0).normal(size=(40, 3)))
+    crf.add(Odd([np.arange(40)]))
+    icm = gm.solve(crf, solver="icm").energy
+    problem = problem_of(crf)
+    problem.offer(np.full(40, 2), "a slave")
+    problem.work_deadline = 1e-9
+    search_by_energies(problem)
+    assert problem.energy <= icm
 
 
 @pytest.mark.slow
