@@ -52,6 +52,15 @@ class KMeansEnergy(gm.RaggedBlock):
             values[m] = -np.sum((sums @ M) * sums / counts[:, None]) if counts.min() > 0 else np.inf
         return values
 
+    def repair(self, x: np.ndarray, w: Any) -> np.ndarray:
+        """The same labels with a row of a larger cluster in each that is empty."""
+        from gmlearn_mlca.assign import fill_empty
+
+        x = np.array(x, np.int64)
+        for labels, rows in self._datasets(x):  # views
+            fill_empty(labels, np.zeros((len(rows), self.n_clusters)))
+        return x
+
     def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
         total = np.zeros(self.segments()[self.weight])
         for m, (labels, rows) in enumerate(self._datasets(x)):

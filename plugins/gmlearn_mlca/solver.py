@@ -19,6 +19,9 @@ from gmlearn_mlca.spectral import ReducedDataset, spectral_minimum
 _FEW_STATES = 2**12
 #: runs of k-means, each from a seed of its own
 _RUNS = 10
+#: share of a time limit for moves of single rows before k-means, from the unary optimum and from
+#: random labels
+_FIRST_SHARE = 0.25
 
 
 class SpectralSolver(gm.MapSolver):
@@ -54,13 +57,29 @@ class SpectralSolver(gm.MapSolver):
         least = np.minimum.reduceat(costs, crf.offsets[:-1]).sum()
         problem.raise_bound(sum(d.bound() for d in datasets) + least + crf.constant)
         labels = np.array([u.argmin() for u in np.split(costs, crf.offsets[1:-1])])
-        slots = crf.offsets[group.energy.members][:, None] + np.arange(group.energy.n_clusters)
-        for run in range(_RUNS):
-            found = group.round_labels(relaxed.labels, 1, problem.options.seed + run)
+        members = group.energy.members
+        slots = crf.offsets[members][:, None] + np.arange(group.energy.n_clusters)
+
+        def improve_all(found: np.ndarray) -> None:
             for m, dataset in enumerate(datasets):
                 part = group.part(m)
                 improve(found[part], dataset, costs[slots[part]], lambda: problem.time_left <= 0.0)
-            labels[group.energy.members] = found
+            labels[members] = found
+
+        if problem.limited:  # to load k-means may take longer than the limit
+            with problem.budget(_FIRST_SHARE):
+                rng, found = np.random.default_rng(problem.options.seed), labels[members]
+                for _ in range(_RUNS):
+                    for m in range(group.n):
+                        fill_empty(found[group.part(m)], costs[slots[group.part(m)]])
+                    improve_all(found)
+                    problem.offer(labels, "single moves")
+                    if problem.stop():
+                        break
+                    found = rng.integers(0, group.energy.n_clusters, len(members))
+        for run in range(_RUNS):
+            found = group.round_labels(relaxed.labels, 1, problem.options.seed + run)
+            improve_all(found)
             problem.offer(labels, "k-means on eigenvectors")
             problem.iterations += 1
             problem.log()

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from gmlearn_mlca.potentials import KMeansEnergy, PartitionDistance
+from gmlearn_mlca.slaves import SpectralGroup
 from gmlearn_mlca.solver import SpectralSolver
 
 import gmlearn as gm
@@ -91,3 +92,40 @@ def test_a_model_trained_in_closed_form_predicts_at_any_size():
     found = trained.predict(samples[1].crf).labels
     loss = PartitionDistance([np.arange(90)], truth).bind(np.full(90, 3))
     assert -loss.energy(found)[0] < 0.5
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_all_solvers_do_as_well_as_local_search(k, seed):
+    crf, w, _ = model(24, k, seed=seed)
+    icm = gm.solve(crf, w, solver="icm", time_limit=2.0).energy
+    assert np.isfinite(icm)
+    assert gm.solve(crf, w, time_limit=2.0).energy <= icm + 1e-9
+    for solver in ("bcfw", "dual-subgradient"):
+        found = gm.solve(crf, w, solver=solver, time_limit=2.0)
+        for v, label in itertools.product(range(24), range(k)):
+            other = found.labels.copy()
+            other[v] = label
+            assert crf.energy(other, w) >= found.energy - 1e-9
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_limit_that_is_over_before_k_means_leaves_local_search(k, seed, monkeypatch):
+    crf, w, _ = model(24, k, seed=seed)
+    slow = SpectralGroup.round_labels
+
+    def late(self, *args):
+        time.sleep(0.6)
+        return slow(self, *args)
+
+    monkeypatch.setattr(SpectralGroup, "round_labels", late)
+    icm = gm.solve(crf, w, solver="icm").energy
+    assert gm.solve(crf, w, time_limit=0.5).energy <= icm + 1e-9
+
+
+def test_a_block_fills_its_empty_clusters():
+    crf, w, _ = model(9, 3)
+    block = crf.clique_blocks[0]
+    mended = block.repair(np.zeros(9, np.int64), w)
+    assert np.unique(mended).tolist() == [0, 1, 2] and np.isfinite(crf.energy(mended, w))
