@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn._utils.validation import check_array, check_choice, check_number, check_sequence
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.kinds import BatchLoss, hinge, keep, likelihood, sparsemap, start_at
@@ -244,7 +245,8 @@ def loss_of(
         start_at(batch, w, None if state is None else state.costs[a:b])
         if samples.latent:
             take_completion(batch, w, "auto", options.seed)
-        found.append(solve(batch, w, options.max_iter, options.tol))
+        with one_blas_thread():  # small products, as in training
+            found.append(solve(batch, w, options.max_iter, options.tol))
         kept += keep(batch, found[-1].lam)
     answer = result_of(samples, found, named, LossState(kept, samples), options.copies)
     return answer if options.copies == 1 else averaged(answer, options.copies)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn.decompositions import decompose
 from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
@@ -29,7 +30,8 @@ def forest_marginals(
         union = join([crfs[k] for k in part])
         if not is_forest(union):
             return None
-        results += _union_marginals(union, weights, temperature, [crfs[k] for k in part])
+        with one_blas_thread():
+            results += _union_marginals(union, weights, temperature, [crfs[k] for k in part])
     return results
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn.decompositions import Reweighted, decompose
 from gmlearn.decompositions.base import Slaves
 from gmlearn.master import Dual
@@ -175,7 +176,6 @@ class UpperBound:
 
     def _lbfgs(self, function: Any, start: np.ndarray) -> None:
         from scipy.optimize import minimize
-        from threadpoolctl import threadpool_limits
 
         settings = self.problem.settings
         options = {
@@ -185,7 +185,7 @@ class UpperBound:
             "maxcor": 20,
         }
         # its products of short vectors are far slower on many BLAS threads than on one
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             minimize(function, start, jac=True, method="L-BFGS-B", options=options)
 
     @property

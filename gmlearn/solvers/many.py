@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gmlearn._utils.threads import one_blas_thread
 from gmlearn.decompositions import decompose
 from gmlearn.decompositions.forests import is_forest
 from gmlearn.master import Dual
@@ -27,7 +28,9 @@ def solve_forests(crfs: Sequence[CRF], weights: Mapping[str, np.ndarray]) -> lis
         union = join([crfs[k] for k in part])
         if not is_forest(union):
             return None
-        results += _solve_union(union, weights, [crfs[k] for k in part])
+        # products of a few rows and columns: on many BLAS threads they cost twice as much
+        with one_blas_thread():
+            results += _solve_union(union, weights, [crfs[k] for k in part])
     return results
 
 
@@ -52,10 +55,10 @@ def _solve_union(
     results = []
     # one empty history for all: each would be five objects more for the garbage collector
     history = History()
+    solved, infeasible = ((s, s.meaning) for s in (Status.OPTIMAL, Status.INFEASIBLE))
     for x, e, crf in zip(np.split(labels, union.parts[1:-1]), energies.tolist(), crfs):
-        status = Status.OPTIMAL if e < np.inf else Status.INFEASIBLE
+        status, message = solved if e < np.inf else infeasible
         model = crf.copy(), w
-        message = status.meaning
         results.append(
             Result(x, e, e, status, "tree", 1, history=history, message=message, _model=model)
         )
