@@ -1,5 +1,6 @@
 """A Dask cluster: by address or client, with threads, without workers, and what it keeps of us."""
 
+import gc
 import subprocess
 import sys
 import time
@@ -35,7 +36,8 @@ def test_by_address_and_by_the_current_client(cluster):
 
 
 def held(cluster):
-    """How many results and actors each worker holds."""
+    """How many results and actors each worker holds; tracebacks of time-outs may hold futures."""
+    gc.collect()
     counts = cluster.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors))
     return list(counts.values())
 
