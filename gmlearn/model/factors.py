@@ -7,12 +7,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block
 from gmlearn.potentials.ragged_block import RaggedBlock
+
+
+class Tables(NamedTuple):
+    """The arrays of a `FactorGraph`, as compiled kernels take them, with the places of each
+    variable.
+
+    ptr, slots : the places in `scope` where each variable stands.   owner : the clique of each
+        place.
+    """
+
+    offsets: np.ndarray
+    unary: np.ndarray
+    indptr: np.ndarray
+    scope: np.ndarray
+    stride: np.ndarray
+    start: np.ndarray
+    scale: np.ndarray
+    values: np.ndarray
+    ptr: np.ndarray
+    slots: np.ndarray
+    owner: np.ndarray
+
+    @property
+    def arity(self) -> int:
+        """The most variables of a clique, at least 1."""
+        return int(np.diff(self.indptr).max(initial=1))
 
 
 @dataclass(frozen=True)
@@ -86,6 +113,27 @@ class FactorGraph:
     def owner(self) -> np.ndarray:
         """int (S,): the clique of each place in `scope`."""
         return np.repeat(np.arange(self.n_factors), np.diff(self.indptr))
+
+    def tables(self, divisor: float = 1.0, forbidden: float = np.inf) -> Tables:
+        """The graph's arrays for kernels: costs over `divisor`, infinite ones as `forbidden`."""
+
+        def costs(own: np.ndarray) -> np.ndarray:
+            scaled = own if divisor == 1.0 else own / divisor
+            hard = np.isposinf(scaled)
+            return np.where(hard, forbidden, scaled) if hard.any() else scaled
+
+        return Tables(
+            self.offsets,
+            costs(self.unary),
+            self.indptr,
+            self.scope,
+            self.stride,
+            self.start,
+            self.scale,
+            costs(self.values),
+            *self.adjacency,
+            self.owner,
+        )
 
     @cached_property
     def table_sizes(self) -> np.ndarray:

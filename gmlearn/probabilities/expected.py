@@ -10,7 +10,6 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
 from gmlearn.potentials.base import MAX_TABLE_ENTRIES, Block
 from gmlearn.probabilities.method import MarginalProblem
-from gmlearn.probabilities.tables import Tables
 
 #: groups of variables that move one after the other; with more, several colours move at once
 MOST_GROUPS = 64
@@ -43,7 +42,7 @@ class Expectations:
         crf, self.w, self.temperature = problem.crf, problem.w, problem.temperature
         self.crf, self.open = crf, open_blocks(crf)
         rest = [b for b in crf.clique_blocks if not any(b is c for c in self.open)]
-        self.tables = Tables.of(FactorGraph.of(crf, problem.w, rest), problem.temperature)
+        self.tables = FactorGraph.of(crf, problem.w, rest).tables(problem.temperature)
         self.digits = np.zeros(self.tables.arity, np.int64)
         #: where the labels of a block's members stand, (S, L), and which exist
         self.places = []

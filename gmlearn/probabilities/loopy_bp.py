@@ -13,7 +13,6 @@ import numpy as np
 from gmlearn.model.crf import CRF
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, lacks_tables
 from gmlearn.probabilities.result import Marginals
-from gmlearn.probabilities.tables import Tables
 
 
 class LoopyBP(MarginalMethod):
@@ -33,7 +32,7 @@ class LoopyBP(MarginalMethod):
         from gmlearn.probabilities._fields_numba import bethe, propagate
 
         settings = problem.settings
-        g = Tables.of(problem.graph, problem.temperature)
+        g = problem.graph.tables(problem.temperature)
         states = np.diff(g.offsets)
         pointer = np.concatenate([[0], np.cumsum(states[g.scope])]).astype(np.int64)
         message = np.zeros(int(pointer[-1]))

@@ -9,6 +9,7 @@ exactly with the mean of the others.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gmlearn.decompositions import decompose
 from gmlearn.decompositions.base import is_edge_block
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
+from gmlearn.model.factors import Tables
 from gmlearn.probabilities.exact import stacked
 from gmlearn.probabilities.expected import (
     Expectations,
@@ -27,7 +29,6 @@ from gmlearn.probabilities.expected import (
 )
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
 from gmlearn.probabilities.result import Marginals
-from gmlearn.probabilities.tables import Tables, outer_products
 from gmlearn.solvers.api import solve
 
 #: largest change of a probability at which a pass is the last one
@@ -55,11 +56,16 @@ class MeanField(MarginalMethod):
         if lower == -np.inf:
             return point_mass(problem, self.name)
 
+        def node(v: int) -> np.ndarray:
+            return q[problem.crf.offsets[v] : problem.crf.offsets[v + 1]]
+
         def cliques(number: int) -> Any:
             block = problem.crf.blocks[number]
             block.check_size(block.table_size() * len(block))
             scopes = np.split(block.members, block.indptr[1:-1])
-            return stacked(block, outer_products(scopes, problem.crf.offsets, q))
+            return stacked(
+                block, [reduce(np.multiply.outer, map(node, s.tolist())) for s in scopes]
+            )
 
         lower += problem.constant
         return problem.answer(self.name, lower, q, lower=lower, cliques=cliques, iterations=passes)

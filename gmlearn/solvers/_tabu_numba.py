@@ -1,7 +1,27 @@
-"""Compiled tabu search on factor graphs."""
+"""Compiled tabu search on factor graphs, which come as the NamedTuple `Tables` of their arrays.
+
+A move sets one variable to another label; the label given up is tabu for some moves.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+
+class Search(NamedTuple):
+    """x, best_x : int (V,), the current and the best labelling.   cost : (n_coords,), of every
+        label with all other variables fixed.
+    tabu : int (n_coords,), until when a label may not be taken.   allowed : bool (n_coords,).
+    random : uint64 (1,), the generator.
+    """
+
+    x: np.ndarray
+    best_x: np.ndarray
+    cost: np.ndarray
+    tabu: np.ndarray
+    allowed: np.ndarray
+    random: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -16,150 +36,118 @@ def uniform(state):
 
 
 @njit(cache=True, nogil=True)
-def conditionals(x, offsets, unary, indptr, scope, stride, start, scale, values, cost):
+def conditionals(x, g, cost):
     """Cost (n_coords,) of every label of every variable with all others fixed at x."""
-    for c in range(len(unary)):
-        cost[c] = unary[c]
-    for f in range(len(start)):
-        base = start[f]
-        for j in range(indptr[f], indptr[f + 1]):
-            base += x[scope[j]] * stride[j]
-        for j in range(indptr[f], indptr[f + 1]):
-            v = scope[j]
-            row = base - x[v] * stride[j]
-            for a in range(offsets[v + 1] - offsets[v]):
-                cost[offsets[v] + a] += scale[f] * values[row + a * stride[j]]
+    for c in range(len(g.unary)):
+        cost[c] = g.unary[c]
+    for f in range(len(g.start)):
+        base = g.start[f]
+        for j in range(g.indptr[f], g.indptr[f + 1]):
+            base += x[g.scope[j]] * g.stride[j]
+        for j in range(g.indptr[f], g.indptr[f + 1]):
+            v = g.scope[j]
+            row = base - x[v] * g.stride[j]
+            for a in range(g.offsets[v + 1] - g.offsets[v]):
+                cost[g.offsets[v] + a] += g.scale[f] * g.values[row + a * g.stride[j]]
 
 
 @njit(cache=True, nogil=True)
-def move(
-    v,
-    label,
-    x,
-    offsets,
-    adj_ptr,
-    adj_slot,
-    owner,
-    indptr,
-    scope,
-    stride,
-    start,
-    scale,
-    values,
-    cost,
-):
+def energy_of(x, g):
+    """The energy of labels x (V,)."""
+    energy = 0.0
+    for v in range(len(x)):
+        energy += g.unary[g.offsets[v] + x[v]]
+    for f in range(len(g.start)):
+        base = g.start[f]
+        for j in range(g.indptr[f], g.indptr[f + 1]):
+            base += x[g.scope[j]] * g.stride[j]
+        energy += g.scale[f] * g.values[base]
+    return energy
+
+
+@njit(cache=True, nogil=True)
+def move(v, label, x, g, cost):
     """Set x[v] = label and bring the conditional costs of its neighbours up to date."""
     old = x[v]
-    for i in range(adj_ptr[v], adj_ptr[v + 1]):
-        slot = adj_slot[i]
-        f = owner[slot]
-        base = start[f]
-        for j in range(indptr[f], indptr[f + 1]):
-            base += x[scope[j]] * stride[j]
-        shift = (label - old) * stride[slot]
-        for j in range(indptr[f], indptr[f + 1]):
+    for i in range(g.ptr[v], g.ptr[v + 1]):
+        slot = g.slots[i]
+        f = g.owner[slot]
+        base = g.start[f]
+        for j in range(g.indptr[f], g.indptr[f + 1]):
+            base += x[g.scope[j]] * g.stride[j]
+        shift = (label - old) * g.stride[slot]
+        for j in range(g.indptr[f], g.indptr[f + 1]):
             if j != slot:
-                u = scope[j]
-                row = base - x[u] * stride[j]
-                for b in range(offsets[u + 1] - offsets[u]):
-                    cost[offsets[u] + b] += scale[f] * (
-                        values[row + shift + b * stride[j]] - values[row + b * stride[j]]
+                u = g.scope[j]
+                row = base - x[u] * g.stride[j]
+                for b in range(g.offsets[u + 1] - g.offsets[u]):
+                    cost[g.offsets[u] + b] += g.scale[f] * (
+                        g.values[row + shift + b * g.stride[j]] - g.values[row + b * g.stride[j]]
                     )
     x[v] = label
 
 
 @njit(cache=True, nogil=True)
-def tabu_steps(
-    x,
-    best_x,
-    energy,
-    best,
-    clock,
-    steps,
-    patience,
-    random,
-    tabu,
-    allowed,
-    offsets,
-    unary,
-    adj_ptr,
-    adj_slot,
-    owner,
-    indptr,
-    scope,
-    stride,
-    start,
-    scale,
-    values,
-    cost,
-):
+def best_move(search, g, energy, best, clock):
+    """(variable, label, change of the energy) of the best move that is not tabu, or that beats the
+    best energy known; ties at random, variable -1 if there is none.
+    """
+    chosen, label, low, ties = -1, 0, np.inf, 0
+    for v in range(len(search.x)):
+        own = search.cost[g.offsets[v] + search.x[v]]
+        for a in range(g.offsets[v + 1] - g.offsets[v]):
+            d = g.offsets[v] + a
+            if a == search.x[v] or not search.allowed[d]:
+                continue
+            change = search.cost[d] - own
+            if search.tabu[d] > clock and energy + change >= best - 1e-9:
+                continue
+            if change < low - 1e-12:
+                chosen, label, low, ties = v, a, change, 1
+            elif change <= low + 1e-12:
+                ties += 1
+                if uniform(search.random) * ties < 1.0:
+                    chosen, label, low = v, a, change
+    return chosen, label, low
+
+
+@njit(cache=True, nogil=True)
+def kick(search, g):
+    """Go back to the best labelling and give some variables random labels; returns its energy."""
+    n = len(search.x)
+    search.x[:] = search.best_x
+    for _ in range(3 + np.int64(uniform(search.random) * (0.1 * n))):
+        v = np.int64(uniform(search.random) * n)
+        a = np.int64(uniform(search.random) * (g.offsets[v + 1] - g.offsets[v]))
+        if search.allowed[g.offsets[v] + a]:
+            search.x[v] = a
+    conditionals(search.x, g, search.cost)
+    return energy_of(search.x, g)
+
+
+@njit(cache=True, nogil=True)
+def tabu_steps(search, g, energy, best, clock, steps, patience):
     """`steps` moves, each the best that is not tabu (or beats the best known); kicks after
     `patience` moves without gain.
 
-    Returns (energy, best, clock, last gain); x, best_x, tabu, cost and random are brought along.
+    Returns (energy, best, clock); the arrays of the search are brought along.
     """
-    n = len(x)
+    n = len(search.x)
     idle = 0
     for _ in range(steps):
         clock += 1
-        chosen, label, low, ties = -1, 0, np.inf, 0
-        for v in range(n):
-            own = cost[offsets[v] + x[v]]
-            for a in range(offsets[v + 1] - offsets[v]):
-                d = offsets[v] + a
-                if a == x[v] or not allowed[d]:
-                    continue
-                change = cost[d] - own
-                if tabu[d] > clock and energy + change >= best - 1e-9:
-                    continue
-                if change < low - 1e-12:
-                    chosen, label, low, ties = v, a, change, 1
-                elif change <= low + 1e-12:
-                    ties += 1
-                    if uniform(random) * ties < 1.0:
-                        chosen, label, low = v, a, change
+        chosen, label, change = best_move(search, g, energy, best, clock)
         if chosen >= 0:
-            tabu[offsets[chosen] + x[chosen]] = (
-                clock + 7 + np.int64(uniform(random) * (6 + 0.05 * n))
+            search.tabu[g.offsets[chosen] + search.x[chosen]] = (
+                clock + 7 + np.int64(uniform(search.random) * (6 + 0.05 * n))
             )
-            move(
-                chosen,
-                label,
-                x,
-                offsets,
-                adj_ptr,
-                adj_slot,
-                owner,
-                indptr,
-                scope,
-                stride,
-                start,
-                scale,
-                values,
-                cost,
-            )
-            energy += low
+            move(chosen, label, search.x, g, search.cost)
+            energy += change
         idle += 1
         if energy < best - 1e-9:
             best, idle = energy, 0
-            for u in range(n):
-                best_x[u] = x[u]
+            search.best_x[:] = search.x
         if idle > patience or chosen < 0:
             idle = 0
-            for u in range(n):
-                x[u] = best_x[u]
-            for _k in range(3 + np.int64(uniform(random) * (0.1 * n))):
-                v = np.int64(uniform(random) * n)
-                a = np.int64(uniform(random) * (offsets[v + 1] - offsets[v]))
-                if allowed[offsets[v] + a]:
-                    x[v] = a
-            conditionals(x, offsets, unary, indptr, scope, stride, start, scale, values, cost)
-            energy = 0.0
-            for v in range(n):
-                energy += unary[offsets[v] + x[v]]
-            for f in range(len(start)):
-                base = start[f]
-                for j in range(indptr[f], indptr[f + 1]):
-                    base += x[scope[j]] * stride[j]
-                energy += scale[f] * values[base]
+            energy = kick(search, g)
     return energy, best, clock

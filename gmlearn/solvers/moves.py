@@ -13,7 +13,7 @@ import numpy as np
 
 from gmlearn._utils.ranges import ranges
 from gmlearn.model.crf import CRF
-from gmlearn.model.factors import FactorGraph
+from gmlearn.model.factors import FactorGraph, Tables
 from gmlearn.potentials.base import Block
 from gmlearn.slaves.choose import has_edge_form
 from gmlearn.solvers.problem import Problem
@@ -152,16 +152,8 @@ class MoveCosts:
         self.hard = not np.isfinite(g.values).all()
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        g = self.graph
-        unary, values = (
-            np.where(np.isposinf(a), self.broken, a) if np.isposinf(a).any() else a
-            for a in (g.unary, g.values)
-        )
-        return (
-            *(g.offsets, unary, *g.adjacency, g.owner, g.indptr, g.scope, g.stride),
-            *(g.start, g.scale, values),
-        )
+    def _tables(self) -> Tables:
+        return self.graph.tables(forbidden=self.broken)
 
     @cached_property
     def cliques(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,7 +185,7 @@ class MoveCosts:
 
         change = np.zeros(len(moves))
         self.spent += len(moves)
-        table_changes(moves.ptr, moves.variable, moves.label, x, *self._arrays, change)
+        table_changes(moves.ptr, moves.variable, moves.label, x, self._tables, change)
         for part in self.rest:
             if part.block is not without:
                 self.spent += part.add_changes(moves, x, change)

@@ -14,6 +14,7 @@ import numpy as np
 from gmlearn.decompositions.base import is_edge_block
 from gmlearn.decompositions.builtin import assign_chains
 from gmlearn.model.crf import CRF
+from gmlearn.model.factors import Tables
 from gmlearn.potentials.base import Block
 from gmlearn.slaves import CliqueGroup
 from gmlearn.slaves.choose import NoSolverError, choose_solver
@@ -40,19 +41,15 @@ class Polisher:
         self.crf, self.w = problem.crf, problem.w
         self.costs = MoveCosts(problem)
         self.graph = self.costs.graph
-        self._chains: tuple[np.ndarray, ...] | None = None
         self._groups: dict[int, tuple[CliqueGroup, Any] | None] = {}
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
+    def _tables(self) -> tuple[Tables, Any]:
+        """The graph for kernels, and the cliques around each variable."""
         from gmlearn.solvers._icm_numba import neighbours
 
-        g = self.graph
-        around = neighbours(g.adjacency[1], g.owner, g.indptr, g.scope, g.stride)
-        return (
-            *(g.offsets, g.unary, *g.adjacency, *around, g.indptr, g.scope, g.stride),
-            *(g.start, g.scale, g.values),
-        )
+        tables = self.graph.tables()
+        return tables, neighbours(tables)
 
     def icm(
         self,
@@ -71,7 +68,7 @@ class Polisher:
             return self._icm_by_energies(x, sweeps, deadline, dirty)
         dirty = np.ones(self.graph.n_vars, bool) if dirty is None else dirty
         for _ in range(sweeps):
-            if icm_sweep(dirty, x, *self._arrays) == 0 or deadline():
+            if icm_sweep(dirty, x, *self._tables) == 0 or deadline():
                 break
         return x
 
@@ -210,42 +207,36 @@ class Polisher:
         from gmlearn.solvers._icm_numba import chain_sweep
 
         x = np.array(x, np.int64)
-        if self._chains is None:
-            self._chains = self._find_chains()
-        dirty, parts = np.ones(len(self._chains[0]) - 1, bool), self._parts()
+        dirty = np.ones(len(self._chains.ptr) - 1, bool)
+        parts = self._parts()
         for _ in range(sweeps):
             changed = 0
             for begin, end in pairwise(parts):
                 if deadline():
                     return x, np.ones(len(x), bool)
-                changed += chain_sweep(begin, end, *self._chains, dirty, x, *self._arrays)
+                changed += chain_sweep(begin, end, self._chains, dirty, x, *self._tables)
             if changed == 0:
-                return x, np.diff(self._chains[3]) == 0
+                return x, np.diff(self._chains.member_ptr) == 0
         return x, np.ones(len(x), bool)
 
     def _parts(self) -> list[int]:
         """Where to look at the clock: ranges of chains that take about PART table entries."""
-        ptr, variables = self._chains[:2]  # type: ignore[index]
+        ptr = self._chains.ptr
         if len(ptr) == 1:
             return [0, 0]
-        work = np.cumsum(
-            np.add.reduceat(self.graph.n_states[variables].astype(float) ** 2, ptr[:-1])
-        )
+        entries = self.graph.n_states[self._chains.variable].astype(float) ** 2
+        work = np.cumsum(np.add.reduceat(entries, ptr[:-1]))
         inner = np.searchsorted(work, np.arange(PART, work[-1], PART)) + 1
         return [0, *np.unique(inner[inner < len(work)]).tolist(), len(work)]
 
-    def _find_chains(self) -> tuple[np.ndarray, ...]:
-        """(ptr, variables, factors) of the edge-disjoint chains over all edges, and (ptr,
-        chains) of each variable.
-        """
+    @cached_property
+    def _chains(self) -> Any:
+        """The edge-disjoint chains over all edges whose tables are not too large."""
         from gmlearn.solvers._icm_numba import lay_out_chains
 
         g = self.graph
         small = float(g.n_states.max(initial=0)) ** 2 <= PART or g.table_sizes <= PART
         edge = np.flatnonzero((np.diff(g.indptr) == 2) & small)
-        if len(edge) == 0:
-            none = np.zeros(0, np.int64)
-            return np.zeros(1, np.int64), none, none, np.zeros(g.n_vars + 1, np.int64), none
         ends = np.stack([g.scope[g.indptr[edge]], g.scope[g.indptr[edge] + 1]], axis=1)
         return lay_out_chains(ends, edge, assign_chains(ends, np.array([0, g.n_vars])), g.n_vars)
 

@@ -23,62 +23,30 @@ def tabu_search(problem: Problem, graph: FactorGraph, moves: int) -> int:
     Within the search costs are in units of their scale, and a broken hard constraint costs a finite
     penalty; what is offered is judged by the model itself.
     """
-    from gmlearn.solvers._tabu_numba import conditionals, tabu_steps
+    from gmlearn.solvers._tabu_numba import Search, conditionals, energy_of, tabu_steps
 
-    allowed, unit = np.isfinite(graph.unary), problem.scale or 1.0
-    values, unary = graph.values / unit, graph.unary / unit
-    finite = values[np.isfinite(values)]
+    unit = problem.scale or 1.0
+    finite = graph.values[np.isfinite(graph.values)] / unit
     penalty = 10.0 * (1.0 + (np.ptp(finite) if finite.size else 0.0))
-    values = np.where(np.isfinite(values), values, penalty)
-    unary = np.where(allowed, unary, penalty)
+    g = graph.tables(unit, penalty)
     x = (problem.labels if problem.labels is not None else unary_labels(problem)).copy()
-    arrays = (
-        graph.offsets,
-        unary,
-        *graph.adjacency,
-        graph.owner,
-        graph.indptr,
-        graph.scope,
-        graph.stride,
-        graph.start,
-        graph.scale,
-        values,
-    )
-    plain = (
-        graph.offsets,
-        unary,
-        graph.indptr,
-        graph.scope,
-        graph.stride,
-        graph.start,
-        graph.scale,
-        values,
-    )
-    cost = np.empty(len(unary))
-    conditionals(x, *plain, cost)
-    place = (
-        np.add.reduceat(x[graph.scope] * graph.stride, graph.indptr[:-1])
-        if graph.n_factors
-        else np.zeros(0, np.int64)
-    )
-    energy = float(
-        unary[graph.offsets[:-1] + x].sum() + (graph.scale * values[graph.start + place]).sum()
-    )
-    best, best_x = energy, x.copy()
-    tabu, clock = np.zeros(len(unary), np.int64), 0
+    cost = np.empty(len(g.unary))
+    conditionals(x, g, cost)
+    energy = best = energy_of(x, g)
+    tabu = np.zeros(len(g.unary), np.int64)
     random = np.array([0x9E3779B97F4A7C15 ^ (problem.options.seed + 1)], np.uint64)
+    search = Search(x, x.copy(), cost, tabu, np.isfinite(graph.unary), random)
+    clock = 0
     patience = 2000 + 20 * graph.n_vars
     # a few milliseconds, so that limits are honoured
-    chunk = max(1, min(moves, int(3e6 / max(1, len(unary)))))
+    chunk = max(1, min(moves, int(3e6 / max(1, len(g.unary)))))
     last = np.inf
     while clock < moves and problem.time_left > 0 and not problem.closed:
-        problem.count(chunk * PER_LABEL * len(unary))
-        energy, best, clock = tabu_steps(
-            x, best_x, energy, best, clock, chunk, patience, random, tabu, allowed, *arrays, cost
-        )
+        problem.count(chunk * PER_LABEL * len(g.unary))
+        energy, best, clock = tabu_steps(search, g, energy, best, clock, chunk, patience)
         if best < last:
             last = best
-            problem.offer(best_x, "tabu search")
+            problem.offer(search.best_x, "tabu search")
     return int(clock)
 
 
