@@ -1,4 +1,4 @@
-"""Compiled stable sorting of small whole numbers."""
+"""Compiled helpers of arrays in pieces: stable sorting into them, and their largest size."""
 
 import numpy as np
 from numba import njit
@@ -20,3 +20,12 @@ def counting_order(keys, n):
         order[free[k]] = i
         free[k] += 1
     return ptr, order
+
+
+@njit(cache=True, nogil=True)
+def longest(ptr):
+    """The largest size of a piece ptr[i]:ptr[i + 1]; 0 if there is none."""
+    most = 0
+    for i in range(len(ptr) - 1):
+        most = max(most, ptr[i + 1] - ptr[i])
+    return most

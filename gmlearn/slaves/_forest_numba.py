@@ -1,12 +1,14 @@
 """Compiled dynamic programming on forests: construction, minima, min-marginals.
 
-A forest is a set of slots (copies of variables) in an order where parents precede their children;
-slot i has states ptr[i]:ptr[i + 1], a parent slot (-1 for roots), the edge to it, and
-`child_first`: is the child the edge's first end?
+Trees come as the NamedTuple `Forest`, the costs of their edges as `EdgeCosts`. What a label costs
+within its subtree is its own cost and, for every child, the least cost of a label of the child and
+the edge to it: one message along each edge, from the leaves to the root (Bellman's principle).
 """
 
 import numpy as np
 from numba import njit
+
+from gmlearn._utils._sorting_numba import counting_order, longest
 
 
 @njit(cache=True, nogil=True)
@@ -17,16 +19,7 @@ def build_forest(edges, tree, n_trees, n_vars):
     cycle or falls apart, or -1.
     """
     n_edges = len(edges)
-    first = np.zeros(n_trees + 1, np.int64)
-    for e in range(n_edges):
-        first[tree[e] + 1] += 1
-    for t in range(n_trees):
-        first[t + 1] += first[t]
-    order, fill = np.empty(n_edges, np.int64), first[:-1].copy()
-    for e in range(n_edges):
-        order[fill[tree[e]]] = e
-        fill[tree[e]] += 1
-
+    first, order = counting_order(tree, n_trees)
     total = n_edges + n_trees
     variable, parent = np.empty(total, np.int64), np.empty(total, np.int64)
     pedge, child_first = np.empty(total, np.int64), np.zeros(total, np.bool_)
@@ -80,9 +73,11 @@ def build_forest(edges, tree, n_trees, n_vars):
 # Views (h[lo:hi]) indexed by a loop variable are what lets the compiler vectorise; `inline` saves
 # the cost of passing them.
 @njit(cache=True, nogil=True, inline="always")
-def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
-    """out[b] = min_a h[a] + T(a, b), a the child's label and b the parent's (0..size-1)."""
+def send(h, size, edges, e, child_first, out):
+    """out[b] = min_a h[a] + T_e(a, b), a the child's label and b the parent's (0..size-1)."""
     n = len(h)
+    values, start, stride = edges.values, edges.start[e], edges.stride[e]
+    scale, kind, cut = edges.scale[e], edges.kind[e], edges.cut[e]
     if kind != 0 and scale >= 0.0 and n == size:
         low = np.inf
         for a in range(n):
@@ -118,148 +113,58 @@ def send(h, size, values, start, stride, scale, kind, cut, child_first, out):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def collect(
-    h, ptr, lo, hi, parent, pedge, child_first, values, start, stride, scale, kind, cut, message
-):
-    """Send all messages of one tree (slots lo:hi) towards its root; h ends as the costs of the
-    subtrees.
-    """
-    for i in range(hi - 1, lo, -1):
-        e, p = pedge[i], parent[i]
-        target = h[ptr[p] : ptr[p + 1]]
-        send(
-            h[ptr[i] : ptr[i + 1]],
-            len(target),
-            values,
-            start[e],
-            stride[e],
-            scale[e],
-            kind[e],
-            cut[e],
-            child_first[i],
-            message,
-        )
+def collect(h, f, t, edges, message):
+    """Send all messages of tree t towards its root; h ends as the costs of the subtrees."""
+    for i in range(f.tree_ptr[t + 1] - 1, f.tree_ptr[t], -1):
+        p = f.parent[i]
+        own, target = h[f.ptr[i] : f.ptr[i + 1]], h[f.ptr[p] : f.ptr[p + 1]]
+        send(own, len(target), edges, f.pedge[i], f.child_first[i], message)
         for b in range(len(target)):
             target[b] += message[b]
 
 
 @njit(cache=True, nogil=True)
-def minimise_forest(
-    theta,
-    ptr,
-    tree_ptr,
-    parent,
-    pedge,
-    child_first,
-    values,
-    start,
-    stride,
-    scale,
-    kind,
-    cut,
-    labels,
-    value,
-):
+def minimise_forest(theta, f, edges, labels, value):
     """Exact minimum of every tree: messages to the root, then labels back down."""
     h = theta.copy()
-    largest = 0
-    for i in range(len(parent)):
-        largest = max(largest, ptr[i + 1] - ptr[i])
-    message = np.empty(largest)
-    for t in range(len(tree_ptr) - 1):
-        collect(
-            h,
-            ptr,
-            tree_ptr[t],
-            tree_ptr[t + 1],
-            parent,
-            pedge,
-            child_first,
-            values,
-            start,
-            stride,
-            scale,
-            kind,
-            cut,
-            message,
-        )
-        for i in range(tree_ptr[t], tree_ptr[t + 1]):
-            own = h[ptr[i] : ptr[i + 1]]
+    message = np.empty(longest(f.ptr))
+    for t in range(len(f.tree_ptr) - 1):
+        collect(h, f, t, edges, message)
+        for i in range(f.tree_ptr[t], f.tree_ptr[t + 1]):
+            own = h[f.ptr[i] : f.ptr[i + 1]]
             best, label = np.inf, 0
-            p, e = parent[i], pedge[i]
+            p, e = f.parent[i], f.pedge[i]
             if p < 0:
                 for a in range(len(own)):
                     if own[a] < best:
                         best, label = own[a], a
                 value[t] = best
             else:
-                first = start[e] + labels[p] * (1 if child_first[i] else stride[e])
-                step = stride[e] if child_first[i] else 1
+                first = edges.start[e] + labels[p] * (1 if f.child_first[i] else edges.stride[e])
+                step = edges.stride[e] if f.child_first[i] else 1
                 for a in range(len(own)):
-                    cost = own[a] + scale[e] * values[first + a * step]
+                    cost = own[a] + edges.scale[e] * edges.values[first + a * step]
                     if cost < best:
                         best, label = cost, a
             labels[i] = label
 
 
 @njit(cache=True, nogil=True)
-def min_marginals_forest(
-    theta, ptr, tree_ptr, parent, pedge, child_first, values, start, stride, scale, kind, cut
-):
+def min_marginals_forest(theta, f, edges):
     """Minimum of the tree with one label of one slot fixed, laid out like theta."""
     h = theta.copy()
-    largest = 0
-    for i in range(len(parent)):
-        largest = max(largest, ptr[i + 1] - ptr[i])
-    message, rest = np.empty(largest), np.empty(largest)
-    for t in range(len(tree_ptr) - 1):
-        collect(
-            h,
-            ptr,
-            tree_ptr[t],
-            tree_ptr[t + 1],
-            parent,
-            pedge,
-            child_first,
-            values,
-            start,
-            stride,
-            scale,
-            kind,
-            cut,
-            message,
-        )
-        for i in range(tree_ptr[t] + 1, tree_ptr[t + 1]):
-            e = pedge[i]
-            own, above = h[ptr[i] : ptr[i + 1]], h[ptr[parent[i]] : ptr[parent[i] + 1]]
+    message, rest = np.empty(longest(f.ptr)), np.empty(longest(f.ptr))
+    for t in range(len(f.tree_ptr) - 1):
+        collect(h, f, t, edges, message)
+        for i in range(f.tree_ptr[t] + 1, f.tree_ptr[t + 1]):
+            e = f.pedge[i]
+            own, above = h[f.ptr[i] : f.ptr[i + 1]], h[f.ptr[f.parent[i]] : f.ptr[f.parent[i] + 1]]
             n, size = len(own), len(above)
-            send(
-                own,
-                size,
-                values,
-                start[e],
-                stride[e],
-                scale[e],
-                kind[e],
-                cut[e],
-                child_first[i],
-                message,
-            )
+            send(own, size, edges, e, f.child_first[i], message)
             for b in range(size):
                 # where the message is inf so is every joint state, hence inf - inf must stay inf
                 rest[b] = above[b] - message[b] if message[b] < np.inf else np.inf
-            send(
-                rest[:size],
-                n,
-                values,
-                start[e],
-                stride[e],
-                scale[e],
-                kind[e],
-                cut[e],
-                not child_first[i],
-                message,
-            )
+            send(rest[:size], n, edges, e, not f.child_first[i], message)
             for a in range(n):
                 own[a] += message[a]
     return h

@@ -1,13 +1,16 @@
 """Compiled sum-product on forests, with scaled probabilities.
 
-Slots are laid out as in `_forest_numba`. All factors are at most 1 (the smallest cost of a row or
-of a table is taken out before), and products of messages are scaled up before they vanish, so that
-what underflows is below 1e-200 of what stays. A tree whose marginals still do not add up to 1
-is left to others: costs that differ by hundreds of temperatures need logarithms.
+Trees come as the NamedTuple `Forest`, their edges' tables as `Factors`. All factors are at most 1
+(the smallest cost of a row or of a table is taken out before), and products of messages are scaled
+up before they vanish, so that what underflows is below 1e-200 of what stays. A tree whose marginals
+still do not add up to 1 is left to others: costs that differ by hundreds of temperatures need
+logarithms.
 """
 
 import numpy as np
 from numba import njit
+
+from gmlearn._utils._sorting_numba import longest
 
 #: a product of messages is scaled up below the first, and given up below the second
 LOW, LOST = 1e-100, 1e-250
@@ -58,58 +61,48 @@ def add_outer(x, y, out):
 
 
 @njit(cache=True, nogil=True)
-def soft_forest(
-    belief, ptr, tree_ptr, parent, pedge, child_first, first, tables, turned, factor, joint, log_z
-):
+def soft_forest(belief, f, factors, weight, joint, log_z):
     """Sum-product on all trees.
 
     belief : float (D,), exp(-theta / temperature) scaled; becomes the marginals.
-    first : int (E,), where the table of each edge begins in `tables`, exp(-cost / temperature)
-        scaled; rows are the labels of the edge's first end.   turned : the same, transposed.
-    factor : float (n_trees,), of what each tree adds to `joint`.
-    joint : like `tables`; the sum over a table's edges of joint marginals / table is added.
+    weight : float (n_trees,), of what each tree adds to `joint`.
+    joint : like the factors' tables; the sum over a table's edges of joint marginals / table is
+        added.
     log_z : float (n_trees,), the logarithm of each partition function; NaN where the scaled
         probabilities fail, and nothing is added to `joint`.
     """
-    largest, most = 0, 0
-    for i in range(len(parent)):
-        largest = max(largest, ptr[i + 1] - ptr[i])
-    for t in range(len(tree_ptr) - 1):
-        most = max(most, tree_ptr[t + 1] - tree_ptr[t])
-    messages, inside = np.empty((most, largest)), np.empty(len(belief))
-    for t in range(len(tree_ptr) - 1):
-        lo, hi = tree_ptr[t], tree_ptr[t + 1]
-        log_z[t] = collect(
-            belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
-        )
-        for a in range(ptr[lo], ptr[hi]):
+    messages = np.empty((longest(f.tree_ptr), longest(f.ptr)))
+    inside = np.empty(len(belief))
+    for t in range(len(f.tree_ptr) - 1):
+        lo, hi = f.tree_ptr[t], f.tree_ptr[t + 1]
+        log_z[t] = collect(belief, f, t, factors, messages)
+        for a in range(f.ptr[lo], f.ptr[hi]):
             inside[a] = belief[a]
-        if np.isnan(log_z[t]) or not distribute(
-            belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
-        ):
+        if np.isnan(log_z[t]) or not distribute(belief, inside, f, t, factors, messages):
             log_z[t] = np.nan
             continue
         for i in range(lo + 1, hi):
-            below, above = inside[ptr[i] : ptr[i + 1]], messages[i - lo]
-            size = ptr[parent[i] + 1] - ptr[parent[i]]
+            below, above = inside[f.ptr[i] : f.ptr[i + 1]], messages[i - lo]
+            size = f.ptr[f.parent[i] + 1] - f.ptr[f.parent[i]]
             for b in range(size):
-                above[b] *= factor[t]
-            where = joint[first[pedge[i]] : first[pedge[i]] + len(below) * size]
-            if child_first[i]:
+                above[b] *= weight[t]
+            where = joint[factors.first[f.pedge[i]] : factors.first[f.pedge[i]] + len(below) * size]
+            if f.child_first[i]:
                 add_outer(below, above[:size], where)
             else:
                 add_outer(above[:size], below, where)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages):
+def collect(belief, f, t, factors, messages):
     """Messages of one tree towards its root: belief becomes that of the subtrees, normalised.
 
     Returns the logarithm of the partition function; NaN if all is lost.
     """
+    lo, hi = f.tree_ptr[t], f.tree_ptr[t + 1]
     total = 0.0
     for i in range(hi - 1, lo - 1, -1):
-        own = belief[ptr[i] : ptr[i + 1]]
+        own = belief[f.ptr[i] : f.ptr[i + 1]]
         norm = 0.0
         for a in range(len(own)):
             norm += own[a]
@@ -121,14 +114,14 @@ def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turn
             own[a] *= inverse
         if i == lo:
             break
-        target = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
+        target = belief[f.ptr[f.parent[i]] : f.ptr[f.parent[i] + 1]]
         size = len(target)
-        where = slice(first[pedge[i]], first[pedge[i]] + len(own) * size)
+        where = slice(factors.first[f.pedge[i]], factors.first[f.pedge[i]] + len(own) * size)
         message = messages[i - lo][:size]
-        if child_first[i]:
-            sums(tables[where], own, message)
+        if f.child_first[i]:
+            sums(factors.tables[where], own, message)
         else:
-            sums(turned[where], own, message)
+            sums(factors.turned[where], own, message)
         most = 0.0
         for b in range(size):
             target[b] *= message[b]
@@ -143,25 +136,24 @@ def collect(belief, ptr, lo, hi, parent, pedge, child_first, first, tables, turn
 
 
 @njit(cache=True, nogil=True, inline="always")
-def distribute(
-    belief, inside, ptr, lo, hi, parent, pedge, child_first, first, tables, turned, messages
-):
+def distribute(belief, inside, f, t, factors, messages):
     """Marginals of one tree from its root down; a message becomes the parent's marginals / it.
 
     Returns whether the marginals of all slots add up to 1.
     """
-    for i in range(lo + 1, hi):
-        own, below = belief[ptr[i] : ptr[i + 1]], inside[ptr[i] : ptr[i + 1]]
-        above = belief[ptr[parent[i]] : ptr[parent[i] + 1]]
+    lo = f.tree_ptr[t]
+    for i in range(lo + 1, f.tree_ptr[t + 1]):
+        own, below = belief[f.ptr[i] : f.ptr[i + 1]], inside[f.ptr[i] : f.ptr[i + 1]]
+        above = belief[f.ptr[f.parent[i]] : f.ptr[f.parent[i] + 1]]
         size = len(above)
-        where = slice(first[pedge[i]], first[pedge[i]] + len(own) * size)
+        where = slice(factors.first[f.pedge[i]], factors.first[f.pedge[i]] + len(own) * size)
         rest = messages[i - lo][:size]
         for b in range(size):
             rest[b] = above[b] / rest[b] if rest[b] > 0.0 else 0.0
-        if child_first[i]:
-            sums(turned[where], rest, own)
+        if f.child_first[i]:
+            sums(factors.turned[where], rest, own)
         else:
-            sums(tables[where], rest, own)
+            sums(factors.tables[where], rest, own)
         total = 0.0
         for a in range(len(own)):
             own[a] *= below[a]

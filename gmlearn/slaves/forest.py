@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,34 @@ from gmlearn.slaves.junction_tree import (
 )
 
 
-@dataclass(frozen=True)
-class EdgeCosts:
+class Forest(NamedTuple):
+    """Trees of slots (copies of variables), parents before their children.
+
+    ptr : the states of slot i are ptr[i]:ptr[i + 1].   tree_ptr : the slots of each tree.
+    parent : the parent slot, -1 for roots.   pedge : the edge to it.   child_first : is the child
+        the first end of that edge?
+    """
+
+    ptr: np.ndarray
+    tree_ptr: np.ndarray
+    parent: np.ndarray
+    pedge: np.ndarray
+    child_first: np.ndarray
+
+
+class Factors(NamedTuple):
+    """The tables exp(-cost / temperature) of edges, each scaled to at most 1.
+
+    first : int (E,), where the table of each edge begins; rows are the labels of its first end.
+    turned : the same, transposed.
+    """
+
+    first: np.ndarray
+    tables: np.ndarray
+    turned: np.ndarray
+
+
+class EdgeCosts(NamedTuple):
     """The pairwise forms of several blocks, one after the other, as the compiled kernels read
     them.
 
@@ -56,9 +81,15 @@ class EdgeCosts:
             begin,
         )
 
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """What the compiled kernels take, in their order."""
-        return self.values, self.start, self.stride, self.scale, self.kind, self.cut
+    def take(self, edge: np.ndarray) -> EdgeCosts:
+        """Those of the edges with these numbers; the values are shared."""
+        return self._replace(
+            start=self.start[edge],
+            stride=self.stride[edge],
+            scale=self.scale[edge],
+            kind=self.kind[edge],
+            cut=self.cut[edge],
+        )
 
     def alike(self, other: EdgeCosts) -> bool:
         """Do edges read the same values, with the same factors, as those of `other`?"""
@@ -170,12 +201,10 @@ class ForestGroup(SlaveGroup):
     ):
         from gmlearn.slaves._forest_numba import build_forest
 
-        self.blocks, self.tree, self.offsets, self.n = (
-            list(blocks),
-            np.asarray(tree, np.int64),
-            offsets,
-            int(n_trees),
-        )
+        self.blocks = list(blocks)
+        self.tree = np.asarray(tree, np.int64)
+        self.offsets = offsets
+        self.n = int(n_trees)
         self.edges = (
             np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
         )
@@ -198,8 +227,8 @@ class ForestGroup(SlaveGroup):
         return float(sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in self.blocks))
 
     @property
-    def _structure(self) -> tuple[np.ndarray, ...]:
-        return self.ptr, self.tree_ptr, self.parent, self.pedge, self.child_first
+    def _forest(self) -> Forest:
+        return Forest(self.ptr, self.tree_ptr, self.parent, self.pedge, self.child_first)
 
     def prepare(self, w: Mapping[str, np.ndarray]) -> EdgeCosts:
         return EdgeCosts.of(self.blocks, w)
@@ -208,7 +237,7 @@ class ForestGroup(SlaveGroup):
         from gmlearn.slaves._forest_numba import minimise_forest
 
         labels, value = np.empty(len(self.variable), np.int64), np.empty(self.n)
-        minimise_forest(theta, *self._structure, *prepared.arrays(), labels, value)
+        minimise_forest(theta, self._forest, prepared, labels, value)
         return SlaveResult(None, value, labels, self.ptr[:-1] + labels, len(self.coords))
 
     @cached_property
@@ -280,7 +309,7 @@ class ForestGroup(SlaveGroup):
         """For each dual variable the minimum of its tree with that label fixed, (D,)."""
         from gmlearn.slaves._forest_numba import min_marginals_forest
 
-        return min_marginals_forest(theta, *self._structure, *prepared.arrays())
+        return min_marginals_forest(theta, self._forest, prepared)
 
     def log_partition(
         self,
@@ -306,10 +335,8 @@ class ForestGroup(SlaveGroup):
         # a tree without any weight is lost, and goes the long way
         belief[wide] = 0.0
         joint = np.zeros(len(entries))
-        soft_forest(
-            *(belief, *self._structure, tables.first, entries, entries[tables.turn], factor),
-            *(joint, log_z),
-        )
+        factors = Factors(tables.first, entries, entries[tables.turn])
+        soft_forest(belief, self._forest, factors, factor, joint, log_z)
         features = tables.features(joint * entries)
         value = np.add.reduceat(low, self.tree_ptr[:-1]) - temperature * log_z
         value += np.bincount(self.tree, least, self.n)
@@ -385,11 +412,9 @@ class FreeGroup(SlaveGroup):
     weighs_marginals = True
 
     def __init__(self, variables: np.ndarray, offsets: np.ndarray):
-        self.variables, self.offsets, self.n = (
-            np.asarray(variables, np.int64),
-            offsets,
-            len(variables),
-        )
+        self.variables = np.asarray(variables, np.int64)
+        self.offsets = offsets
+        self.n = len(variables)
         states = np.diff(offsets)[self.variables]
         self.ptr = np.concatenate([[0], np.cumsum(states)])
         local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from gmlearn._utils._sorting_numba import counting_order
+from gmlearn._utils._sorting_numba import counting_order, longest
 
 
 class Around(NamedTuple):
@@ -83,10 +83,7 @@ def icm_sweep(dirty, x, g, around):
     dirty : bool (V,), variables whose surroundings changed since their last turn; only those are
         looked at.
     """
-    largest = 0
-    for v in range(len(x)):
-        largest = max(largest, g.offsets[v + 1] - g.offsets[v])
-    cost = np.empty(largest)
+    cost = np.empty(longest(g.offsets))
     changed = 0
     for v in range(len(x)):
         if not dirty[v]:
@@ -152,13 +149,9 @@ def chain_sweep(begin, end, chains, dirty, x, g, around):
     dirty : bool, chains whose surroundings changed since they were last optimised; only those are
         touched.
     """
-    largest, longest = 0, 0
-    for v in range(len(x)):
-        largest = max(largest, g.offsets[v + 1] - g.offsets[v])
-    for c in range(begin, end):
-        longest = max(longest, chains.ptr[c + 1] - chains.ptr[c])
-    h, back = np.empty((longest, largest)), np.empty((longest, largest), np.int32)
-    cost = np.empty(largest)
+    cost = np.empty(longest(g.offsets))
+    size = (longest(chains.ptr[begin : end + 1]), len(cost))
+    h, back = np.empty(size), np.empty(size, np.int32)
     changed = 0
     for c in range(begin, end):
         if not dirty[c]:

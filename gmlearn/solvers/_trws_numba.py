@@ -8,67 +8,48 @@ of what normalisation takes off.
 import numpy as np
 from numba import njit
 
+from gmlearn._utils._sorting_numba import longest
 from gmlearn.slaves._forest_numba import send
 
 
-@njit(cache=True, nogil=True)
-def pass_general(
-    unary,
-    ptr,
-    order,
-    adj_ptr,
-    adj_edge,
-    rank,
-    edges,
-    gamma,
-    message,
-    mptr,
-    values,
-    start,
-    stride,
-    scale,
-    kind,
-    cut,
-    forward,
-    labels,
-):
-    """One pass over all nodes in `order` (reversed if not `forward`). Returns the bound.
+@njit(cache=True, nogil=True, inline="always")
+def add_pairwise(edges, e, first, x, belief, size):
+    """belief[a] += T_e(a, x), x the label of the other end; is `a` the edge's first end?"""
+    begin = edges.start[e] + (x if first else x * edges.stride[e])
+    step = edges.stride[e] if first else 1
+    for a in range(size):
+        belief[a] += edges.scale[e] * edges.values[begin + a * step]
 
-    unary, ptr : costs (n_coords,) and their offsets.   adj_ptr, adj_edge : edges at each node.
-        rank : position of each node.
-    message, mptr : one message per edge, indexed by the labels of the end that is ahead before it
-        is passed.
+
+@njit(cache=True, nogil=True)
+def pass_general(g, unary, edges, message, forward, labels):
+    """One pass over all nodes, in their order or backwards. Returns the bound.
+
+    g : the `Graph`.   unary : costs (n_coords,).   edges : `EdgeCosts`.
+    message : one for each edge, by the labels of the end that is ahead before it is passed.
     labels : sequential decoding, fixed as nodes are passed.
     """
-    n = len(order)
-    largest = 0
-    for v in range(n):
-        largest = max(largest, ptr[v + 1] - ptr[v])
+    n = len(g.ptr) - 1
+    largest = longest(g.ptr)
     s, h, out, belief = np.empty(largest), np.empty(largest), np.empty(largest), np.empty(largest)
     bound = 0.0
     for step in range(n):
-        v = order[step] if forward else order[n - 1 - step]
-        lo, size = ptr[v], ptr[v + 1] - ptr[v]
+        v = step if forward else n - 1 - step
+        size = g.ptr[v + 1] - g.ptr[v]
         for a in range(size):
-            s[a] = unary[lo + a]
+            s[a] = unary[g.ptr[v] + a]
             belief[a] = s[a]
-        for i in range(adj_ptr[v], adj_ptr[v + 1]):
-            e = adj_edge[i]
-            first = edges[e, 0] == v
-            u = edges[e, 1] if first else edges[e, 0]
+        for i in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
+            e = g.adj_edge[i]
+            first = g.ends[e, 0] == v
+            u = g.ends[e, 1] if first else g.ends[e, 0]
             for a in range(size):
-                s[a] += message[mptr[e] + a]
-            passed = rank[u] < rank[v] if forward else rank[u] > rank[v]
-            if passed:
-                x = labels[u]
-                for a in range(size):
-                    position = (
-                        start[e] + a * stride[e] + x if first else start[e] + x * stride[e] + a
-                    )
-                    belief[a] += scale[e] * values[position]
+                s[a] += message[g.first[e] + a]
+            if (u < v) if forward else (u > v):
+                add_pairwise(edges, e, first, labels[u], belief, size)
             else:
                 for a in range(size):
-                    belief[a] += message[mptr[e] + a]
+                    belief[a] += message[g.first[e] + a]
         best, low = 0, np.inf
         for a in range(size):
             if belief[a] < belief[best]:
@@ -79,29 +60,20 @@ def pass_general(
         bound += low
         if low == np.inf:
             return np.inf
-        for i in range(adj_ptr[v], adj_ptr[v + 1]):
-            e = adj_edge[i]
-            first = edges[e, 0] == v
-            u = edges[e, 1] if first else edges[e, 0]
-            if (rank[u] > rank[v]) if forward else (rank[u] < rank[v]):
+        for i in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
+            e = g.adj_edge[i]
+            first = g.ends[e, 0] == v
+            u = g.ends[e, 1] if first else g.ends[e, 0]
+            if (u > v) if forward else (u < v):
                 for a in range(size):
                     # a forbidden label stays forbidden: inf - inf must be inf
                     h[a] = (
-                        gamma[v] * (s[a] - low) - message[mptr[e] + a] if s[a] < np.inf else np.inf
+                        g.gamma[v] * (s[a] - low) - message[g.first[e] + a]
+                        if s[a] < np.inf
+                        else np.inf
                     )
-                other = ptr[u + 1] - ptr[u]
-                send(
-                    h[:size],
-                    other,
-                    values,
-                    start[e],
-                    stride[e],
-                    scale[e],
-                    kind[e],
-                    cut[e],
-                    first,
-                    out,
-                )
+                other = g.ptr[u + 1] - g.ptr[u]
+                send(h[:size], other, edges, e, first, out)
                 floor = np.inf
                 for b in range(other):
                     if out[b] < floor:
@@ -110,5 +82,5 @@ def pass_general(
                 if floor == np.inf:
                     return np.inf
                 for b in range(other):
-                    message[mptr[e] + b] = out[b] - floor
+                    message[g.first[e] + b] = out[b] - floor
     return bound

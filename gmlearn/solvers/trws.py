@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,22 @@ from gmlearn.solvers.warm import KeptMessages, edge_labels
 
 #: labels up to which the grid kernel writes out its one table
 MAX_GRID_LABELS = 1000
+
+
+class Graph(NamedTuple):
+    """A pairwise model for `pass_general`.
+
+    ptr : int (V + 1,), the coordinates of each variable.   adj_ptr, adj_edge : the edges at each.
+    ends : int (E, 2).   gamma : float (V,), 1 / the larger number of edges to variables before or
+        after.   first : int (E,), where the message of each edge begins.
+    """
+
+    ptr: np.ndarray
+    adj_ptr: np.ndarray
+    adj_edge: np.ndarray
+    ends: np.ndarray
+    gamma: np.ndarray
+    first: np.ndarray
 
 
 class PairwiseMessages:
@@ -39,24 +55,15 @@ class PairwiseMessages:
         self.message = np.zeros(int(size.sum()))
         # edges that begin at one variable side by side: on large graphs a pass waits for memory
         place = counting_order(self.edges.min(axis=1), crf.n_vars)[1]
-        costs = EdgeCosts.of(blocks, w).arrays()
-        self._sorted = self.edges[place], (np.cumsum(size) - size)[place]
-        self._costs = (costs[0], *(array[place] for array in costs[1:]))
-        self.adj_ptr, slot = counting_order(self._sorted[0].ravel(), crf.n_vars)
-        self.adj_edge = slot // 2
-        lower = (
-            np.bincount(self.edges.max(axis=1), minlength=crf.n_vars)
-            if len(self.edges)
-            else np.zeros(crf.n_vars)
-        )
-        upper = (
-            np.bincount(self.edges.min(axis=1), minlength=crf.n_vars)
-            if len(self.edges)
-            else np.zeros(crf.n_vars)
-        )
-        self.gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
+        self._costs = EdgeCosts.of(blocks, w).take(place)
+        ends = self.edges[place]
+        adj_ptr, slot = counting_order(ends.ravel(), crf.n_vars)
+        lower = np.bincount(ends.max(axis=1), minlength=crf.n_vars)
+        upper = np.bincount(ends.min(axis=1), minlength=crf.n_vars)
+        gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
+        first = (np.cumsum(size) - size)[place]
+        self._graph = Graph(crf.offsets, adj_ptr, slot // 2, ends, gamma, first)
         self.work = 2.0 * sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in blocks)
-        self.order = np.arange(crf.n_vars)
         self.labels = np.zeros(crf.n_vars, np.int64)
 
     @property
@@ -72,21 +79,8 @@ class PairwiseMessages:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_numba import pass_general
 
-        edges, mptr = self._sorted
         return pass_general(
-            self.unary,
-            self.crf.offsets,
-            self.order,
-            self.adj_ptr,
-            self.adj_edge,
-            self.order,
-            edges,
-            self.gamma,
-            self.message,
-            mptr,
-            *self._costs,
-            forward,
-            self.labels,
+            self._graph, self.unary, self._costs, self.message, forward, self.labels
         )
 
     def sweep(self) -> float:
