@@ -10,8 +10,6 @@ stays flat there. Missing pixels (white) are filled in as well.
 
 import sys
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from gmlearn_vision import Denoiser, median_filter, piecewise_constant
 
@@ -38,7 +36,7 @@ for shape in ("free", "monotone"):
     )
     pictures[f"learnt, {shape}"] = fitted[shape].predict(test)
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, panels = plt.subplots(
         1, 1 + len(pictures), figsize=(15, 3), width_ratios=[1.5] + [1] * len(pictures)
     )

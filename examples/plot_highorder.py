@@ -15,7 +15,6 @@ import sys
 
 import gmlearn_highorder
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -80,7 +79,7 @@ for name, blocks in models.items():
         f"{result.seconds:.2f} s"
     )
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, panels = plt.subplots(1, len(pictures), figsize=(12.5, 3.3))
     colours = matplotlib.colors.ListedColormap(gm.plot.PALETTE[:LABELS])
     lines = np.pad(np.diff(segments.reshape(SIDE, SIDE), axis=0) != 0, ((0, 1), (0, 0)))

@@ -17,7 +17,6 @@ sub-states.
 import sys
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -98,7 +97,7 @@ print(
     f"held-out error without hidden states {errors['without']:.1%}, with them {errors['with']:.1%}"
 )
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 3.8))
     points = np.concatenate([inputs for inputs, _ in held_out])
     labels, states = (

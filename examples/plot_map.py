@@ -12,8 +12,6 @@ at a higher price per round.
 
 import sys
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -53,7 +51,7 @@ for name, answer in runs.items():
     )
 best = min(runs.values(), key=lambda answer: answer.energy)
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, panels = plt.subplots(1, 3, figsize=(14, 4), width_ratios=(1.1, 1, 1.2))
     gm.plot.plot_factor_graph(frustrated(3, 4, np.random.default_rng(0)), ax=panels[0])
     panels[0].set_title("a corner of the model")

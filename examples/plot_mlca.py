@@ -6,7 +6,6 @@ the halves of every category together, although the data came in ten chunks that
 memory at once.
 """
 
-import matplotlib.pyplot as plt
 from gmlearn_mlca import MLCA, delta_loss, rand_loss
 from gmlearn_mlca.assign import kmeans_labels
 from gmlearn_mlca.synthetic import two_layer_categories
@@ -26,7 +25,7 @@ for name, labels in (("Euclidean", plain), ("learnt", learnt)):
         f"{rand_loss(labels, y_test):.3f}"
     )
 
-with plt.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
     colours = [gm.plot.PALETTE[c] for c in y_test]
     left.scatter(X_test[:, 0], X_test[:, 2], c=colours, s=6)

@@ -6,8 +6,6 @@ and finds exemplars and their number. What to see: every row holds one shape, an
 left is the exemplar that stands for it.
 """
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from gmlearn_clustering import ExemplarClustering
 from gmlearn_pointsets import point_set_distance
@@ -57,7 +55,7 @@ print(
     f"adjusted Rand index {adjusted_rand_score(truth, model.labels_):.3f}"
 )
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     fig, axes = plt.subplots(len(exemplars), 8, figsize=(8, 1.0 * len(exemplars)), squeeze=False)
     for row, exemplar in enumerate(exemplars):
         members = np.flatnonzero(model.labels_ == model.labels_[exemplar])

@@ -15,8 +15,6 @@ everything, and the cliques change details, not the error; on the horses they lo
 import argparse
 import pathlib
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from gmlearn_vision import contrast_bins, edge_gradients, piecewise_constant
 from sklearn.cluster import KMeans
@@ -128,7 +126,7 @@ for name, with_cliques in (("edges", False), ("edges and cliques", True)):
 background = float(np.mean([mask.mean() for _, mask in images[N_TRAIN:]]))
 print(f"{'all background':18s} test error {background:.1%}")
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     shown = range(min(5, N_TEST))
     figure, panels = plt.subplots(4, len(shown), figsize=(2.4 * len(shown), 7.6))
     for column in shown:

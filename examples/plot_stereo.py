@@ -12,8 +12,6 @@ the map is checked against that of the right image, and filled from the backgrou
 import argparse
 import pathlib
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from gmlearn_vision import StereoMatcher, StereoPair, bad_pixels, load_middlebury
 
@@ -61,7 +59,7 @@ found = {
     "with check and fill": matcher.predict(test.left, test.right, check=True),
 }
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, panels = plt.subplots(1, 5, figsize=(15, 2.8), width_ratios=(1.2, 1, 1, 1, 1))
     matcher.plot_contrast(panels[0])
     panels[0].set_title("the learnt f")

@@ -13,8 +13,6 @@ negative elsewhere. The held-out picture has far fewer wrong levels than the noi
 
 import sys
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -71,7 +69,7 @@ print(
     f"after (gap {found.gap:.2g})"
 )
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, panels = plt.subplots(1, 4, figsize=(13, 3.3), width_ratios=(1, 1, 1, 1.3))
     shown = {
         "truth": held_out.labels,

@@ -12,8 +12,6 @@ with confidence 0.8 eight in ten are right.
 
 import sys
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from gmlearn_vision import piecewise_constant
 
@@ -63,7 +61,7 @@ for method in ("trw", "loopy-bp"):
 both = gm.marginals(test[0][0].crf, model.weights, time_limit=20)
 print(f"log Z of the first picture: {both.lower:.1f} to {both.upper:.1f}, {both.status}")
 
-with matplotlib.rc_context(gm.plot.style()):
+with gm.plot.styled() as plt:
     figure, (left, middle, right_ax) = plt.subplots(1, 3, figsize=(11, 3.4))
     left.imshow(test[0][1].reshape(SIDE, SIDE), cmap="gray")
     left.contour(test[0][0].labels.reshape(SIDE, SIDE), [0.5], colors="C1", linewidths=1)

@@ -2,7 +2,7 @@
 
 from gmlearn.plot.curves import plot_bounds, plot_entropy, plot_labels, plot_objective, plot_weights
 from gmlearn.plot.graph import plot_factor_graph
-from gmlearn.plot.style import PALETTE, axes, style
+from gmlearn.plot.style import PALETTE, axes, style, styled
 
 __all__ = [
     "PALETTE",
@@ -14,4 +14,5 @@ __all__ = [
     "plot_objective",
     "plot_weights",
     "style",
+    "styled",
 ]

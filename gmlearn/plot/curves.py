@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gmlearn._utils.validation import check_array
-from gmlearn.plot.style import PALETTE, axes, style
+from gmlearn.plot.style import PALETTE, axes, styled
 
 BLUE, ORANGE, GREEN = PALETTE[:3]
 #: bars up to which a weight chart names every segment's entries
@@ -29,13 +29,12 @@ def plot_bounds(history: Any, ax: Any = None) -> Any:
     -------
     The axes.
     """
-    import matplotlib
 
     seconds, bound, energy = (
         _floats(getattr(history, name)) for name in ("seconds", "bound", "energy")
     )
     _check_points(seconds, "history")
-    with matplotlib.rc_context(style()):
+    with styled():
         ax = axes(ax, xlabel="seconds", ylabel="energy")
         ax.step(seconds, energy, where="post", color=ORANGE, label="best labelling")
         ax.step(seconds, bound, where="post", color=BLUE, label="lower bound")
@@ -61,10 +60,9 @@ def plot_entropy(marginals: Any, ax: Any = None, shape: tuple[int, int] | None =
     -------
     The axes.
     """
-    import matplotlib
 
     bits = np.asarray(marginals.entropy) / np.log(2.0)
-    with matplotlib.rc_context(style()):
+    with styled():
         if shape is None:
             ax = axes(ax, xlabel="variable", ylabel="entropy (bits)")
             ax.bar(np.arange(len(bits)), bits, color=BLUE)
@@ -91,14 +89,13 @@ def plot_objective(history: Any, ax: Any = None) -> Any:
     -------
     The axes of the objective.
     """
-    import matplotlib
 
     seconds, objective, bound, gap = (
         _floats(getattr(history, name)) for name in ("seconds", "objective", "bound", "gap")
     )
     _check_points(seconds, "history")
     passes = [p for p in history.passes if p is not None]
-    with matplotlib.rc_context(style()):
+    with styled():
         ax = axes(ax, xlabel="seconds", ylabel="objective")
         for values, colour, label in (
             (objective, ORANGE, "objective"),
@@ -144,14 +141,13 @@ def plot_weights(weights: Mapping[str, Any], ax: Any = None) -> Any:
     -------
     The axes.
     """
-    import matplotlib
 
     if not isinstance(weights, Mapping) or not weights:
         raise ValueError(
             f"weights: expected a mapping of at least one segment, name -> array, got {weights!r}"
         )
     segments = {name: check_array(f"weights[{name!r}]", value) for name, value in weights.items()}
-    with matplotlib.rc_context(style()):
+    with styled():
         only = next(iter(segments.values()))
         if len(segments) == 1 and only.ndim == 2 and min(only.shape) > 1:
             return _heat_map(next(iter(segments)), only, ax)
@@ -188,7 +184,7 @@ def plot_labels(
     last = int(flat.max(initial=0))
     few = last < len(PALETTE)
     colours = ListedColormap(PALETTE[: last + 1]) if few else matplotlib.colormaps["cividis"]
-    with matplotlib.rc_context(style()):
+    with styled():
         ax = axes(ax)
         image = ax.imshow(
             flat.reshape(shape), cmap=colours, vmin=-0.5, vmax=last + 0.5, interpolation="nearest"

@@ -9,7 +9,7 @@ import numpy as np
 from gmlearn.model.crf import CRF
 from gmlearn.model.graph import to_networkx
 from gmlearn.model.grid import find_grid
-from gmlearn.plot.style import PALETTE, axes, style
+from gmlearn.plot.style import PALETTE, axes, styled
 
 #: nodes (variables and cliques) that a reader can still tell apart
 MAX_NODES = 400
@@ -32,7 +32,6 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
     -------
     The axes.
     """
-    import matplotlib
     import networkx
 
     n_cliques = sum(len(block) for block in crf.clique_blocks)
@@ -48,7 +47,7 @@ def plot_factor_graph(crf: CRF, ax: Any = None, weights: Any = None) -> Any:
     # learnt unary terms belong to their variable and would only be clutter
     graph.remove_nodes_from([n for n, kind in graph.nodes(data="potential") if kind == "unary"])
     places = _layout(crf, graph)
-    with matplotlib.rc_context(style()):
+    with styled():
         ax = axes(ax, figsize=(6.4, 4.8))
         size = float(np.clip(9000 / max(1, len(graph)), 22, 340))
         networkx.draw_networkx_edges(graph, places, ax=ax, edge_color="#999999", width=0.9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 #: Okabe and Ito's colours, told apart by everyone.
@@ -9,7 +11,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F
 
 
 def style() -> dict[Any, Any]:
-    """The matplotlib settings; use as ``with matplotlib.rc_context(gm.plot.style()):``."""
+    """The matplotlib settings of the house style; `styled` draws with them."""
     from cycler import cycler
 
     return {
@@ -29,13 +31,27 @@ def style() -> dict[Any, Any]:
     }
 
 
+@contextlib.contextmanager
+def styled(changes: dict[Any, Any] | None = None) -> Iterator[Any]:
+    """Within it, what matplotlib draws has the house style, but for some settings; gives
+    ``matplotlib.pyplot``.
+
+    Examples
+    --------
+    >>> import gmlearn as gm
+    >>> with gm.plot.styled() as plt:
+    ...     figure, panels = plt.subplots(1, 2)
+    """
+    import matplotlib.pyplot
+
+    with matplotlib.rc_context({**style(), **(changes or {})}):
+        yield matplotlib.pyplot
+
+
 def axes(ax: Any = None, figsize: tuple[float, float] = (5.0, 3.4), **settings: Any) -> Any:
     """`ax`, or a new axes in the house style; `settings` go to ``ax.set``."""
     if ax is None:
-        import matplotlib
-        import matplotlib.pyplot as plt
-
-        with matplotlib.rc_context(style()):
+        with styled() as plt:
             _, ax = plt.subplots(figsize=figsize)
     if settings:
         ax.set(**settings)

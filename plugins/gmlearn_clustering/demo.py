@@ -110,10 +110,9 @@ def _pictures(run: gm.Run, bar: Any) -> None:
 
 def _picture_figure(*labellings: np.ndarray) -> Any:
     import matplotlib
-    import matplotlib.pyplot as plt
 
     titles = ("truth", "each pixel alone", "guessed weights", "learnt weights")
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, axes = plt.subplots(2, 2, figsize=(7, 5.2))
         colours = matplotlib.colors.ListedColormap(gm.plot.PALETTE[:N_LABELS])
         for ax, labels, title in zip(axes.flat, labellings, titles):
@@ -216,12 +215,10 @@ def _rivals(seed: int) -> dict[str, Any]:
 
 
 def _cluster_figure(sets: SyntheticSets, learner: ExemplarClusteringLearner, found: dict) -> Any:
-    import matplotlib
-    import matplotlib.pyplot as plt
 
     X = sets.test[0]
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, axes = plt.subplots(1, 2, figsize=(7, 3.4))
         before = found["Euclidean distance, standardised"][0]
         _scatter(axes[0], scaled, before, "before: standardised")

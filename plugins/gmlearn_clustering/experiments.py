@@ -123,10 +123,8 @@ def _figure(
     sets: SyntheticSets,
 ) -> None:
     """The four panels of the paper's Fig. 2."""
-    import matplotlib
-    import matplotlib.pyplot as plt
 
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, axes = plt.subplots(2, 2, figsize=(9.5, 7.0))
         plot_objective(np.mean(scores["objective"], axis=0), axes[0, 0]).set_title(
             f"(a) objective, mean of {len(scores['objective'])} runs"

@@ -368,11 +368,9 @@ def _halves(
 
 def _figure(run: gm.Run, weights: dict[str, tuple[list[float], list[str]]]) -> None:
     """The largest learnt weights of every data set."""
-    import matplotlib
-    import matplotlib.pyplot as plt
 
     columns = min(4, len(weights))
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, axes = plt.subplots(
             -(-len(weights) // columns),
             columns,

@@ -257,12 +257,10 @@ def _figure(
     losses: np.ndarray,
 ) -> None:
     """Six test images, from the best to the worst of the multivariate answers, evenly spaced."""
-    import matplotlib
-    import matplotlib.pyplot as plt
 
     shown = np.argsort(losses[0, :, 1])[np.linspace(0, len(test) - 1, 6).astype(int)]
     columns = ("image", "truth", *METHODS[:5])
-    with matplotlib.rc_context({**gm.plot.style(), "axes.grid": False}):
+    with gm.plot.styled({"axes.grid": False}) as plt:
         figure, axes = plt.subplots(
             len(shown), len(columns), figsize=(1.75 * len(columns), 1.3 * len(shown))
         )

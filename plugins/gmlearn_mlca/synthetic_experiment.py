@@ -148,15 +148,13 @@ def _partition(method: Any, X: np.ndarray, k: int, seed: int) -> np.ndarray:
 
 
 def _figure(run: gm.Run) -> None:
-    import matplotlib
-    import matplotlib.pyplot as plt
 
     X, y = two_layer_categories((300, 300, 300), rng=run.seed)
     X_test, y_test = two_layer_categories((300, 300, 300), rng=run.seed + 1)
     model = MLCA(random_state=run.seed).fit(X, y)
     euclid, learnt = kmeans_labels(X_test, 3, 10, run.seed), model.predict(X_test)
     colours = np.array(gm.plot.PALETTE[:3])
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure = plt.figure(figsize=(12.5, 3.6))
         panels = [
             ("(a) training set, true categories", X, y),

@@ -174,9 +174,8 @@ def _score(data, model: PointSetClustering) -> tuple[np.ndarray, float]:
 
 def _error_figure(title: str, curves: np.ndarray):
     """Our centre errors and the paper's start's against noise, with the line and the floor."""
-    import matplotlib
 
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled():
         return _draw_errors(title, curves)
 
 

@@ -21,11 +21,9 @@ def plot_centres(model, ax=None, max_columns: int = 5, rotations=None):
     -------
     axes : numpy array of axes.
     """
-    import matplotlib
-    import matplotlib.pyplot as plt
 
     n_clusters = len(model.cluster_centers_)
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         axes = ax
         if axes is None:
             columns = min(max_columns, n_clusters)
@@ -80,10 +78,8 @@ def plot_graphs(graphs, ax=None):
     """One panel a graph, drawn so that its edges have the lengths they state, as far as a plane
     allows (least squares on the shortest paths); nodes with two numbers lie where those say.
     """
-    import matplotlib
-    import matplotlib.pyplot as plt
 
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         if ax is None:
             _, ax = plt.subplots(1, len(graphs), figsize=(2.2 * len(graphs), 2.4), squeeze=False)
         axes = np.ravel(ax)

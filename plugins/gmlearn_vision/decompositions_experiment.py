@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -160,7 +158,7 @@ def _test_error(model: gm.TrainedModel, test: Sequence[gm.Sample]) -> float:
 
 
 def _plot(run: gm.Run, bounds: dict, optimum: float, rows: list[list]) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, (curves, bars) = plt.subplots(1, 2, figsize=(11, 3.6), width_ratios=(1.4, 1))
         for name, history in bounds.items():
             curves.plot(history.iteration, history.bound, label=name)

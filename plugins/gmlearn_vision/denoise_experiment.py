@@ -8,8 +8,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -195,7 +193,7 @@ def _pattern_denoisers(run: gm.Run, rng: np.random.Generator) -> dict[str, Patte
         model = PatternDenoiser(6 if run.quick else 15, neighbours=neighbours, max_iter=passes)
         found[name] = model.fit(noisy, clean)
         found[f"{name}, one look"] = copy.copy(model).set_params(looks=1)
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled():
         figure = found["3x3 patterns"].plot_patterns()[0].figure
     run.figure(
         "patterns.png",
@@ -263,7 +261,7 @@ def _chosen_denoiser(run: gm.Run, rng: np.random.Generator) -> Denoiser:
 def _plot_trace(
     run: gm.Run, traces: dict, truth: np.ndarray, noisy: np.ndarray, denoiser: Denoiser
 ) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, panels = plt.subplots(1, 4, figsize=(12, 3.1), width_ratios=(1.5, 1, 1, 1))
         for shape, trace in traces.items():
             panels[0].plot(*zip(*trace), marker="o", markersize=3, label=shape)
@@ -287,7 +285,7 @@ def _plot_trace(
 
 
 def _plot_potentials(run: gm.Run, fitted: dict[str, Denoiser]) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, panels = plt.subplots(1, len(fitted), figsize=(4 * len(fitted), 3))
         for panel, (name, denoiser) in zip(np.atleast_1d(panels), fitted.items()):
             denoiser.plot_potential(panel)
@@ -302,7 +300,7 @@ def _plot_potentials(run: gm.Run, fitted: dict[str, Denoiser]) -> None:
 def _plot_grey(
     run: gm.Run, truth: np.ndarray, found: dict[str, np.ndarray], scores: dict[str, float]
 ) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, panels = plt.subplots(1, len(found) + 1, figsize=(2.3 * (len(found) + 1), 2.9))
         titles = ["truth", *(f"{n.removeprefix('learnt V, ')}\n{scores[n]:.2f} dB" for n in found)]
         for panel, image, title in zip(panels, [truth, *found.values()], titles):

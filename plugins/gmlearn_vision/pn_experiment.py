@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -135,7 +134,7 @@ def _seconds_to_read(data: list[dict]) -> float:
 def _plot(
     run: gm.Run, traces: dict[str, list[tuple]], side: int, sample: dict, labels: np.ndarray
 ) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, panels = plt.subplots(1, 5, figsize=(14.5, 3), width_ratios=(1.3, 1.3, 1, 1, 1))
         for name, trace in traces.items():
             passes, objective, error, _ = np.array(trace).T

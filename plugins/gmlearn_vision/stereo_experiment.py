@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gmlearn as gm
@@ -204,7 +202,7 @@ def _further(run: gm.Run, matcher: StereoMatcher) -> None:
 def _plot_maps(
     run: gm.Run, scenes: dict[str, StereoPair], maps: dict[str, dict[str, np.ndarray]]
 ) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         columns = ["left image", "truth", *maps[TRAIN]]
         height, width = scenes[TRAIN].left.shape[:2]
         tall = len(scenes) * (2.5 * height / width + 0.5)
@@ -227,7 +225,7 @@ def _plot_maps(
 
 
 def _plot_learning(run: gm.Run, matcher: StereoMatcher, trace: list[list]) -> None:
-    with matplotlib.rc_context(gm.plot.style()):
+    with gm.plot.styled() as plt:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
         matcher.plot_contrast(left)
         left.set_title("learnt f")
