@@ -47,9 +47,6 @@ with gm.plot.styled() as plt:
     for panel, (name, image) in zip(panels[1:], pictures.items()):
         wrong = np.mean(np.clip(np.rint(image), 0, LABELS - 1)[seen] != truth[seen])
         print(f"{name:16s} wrong pixels {wrong:6.1%}")
-        panel.imshow(image, vmin=0, vmax=LABELS - 1, interpolation="nearest")
-        panel.set(
-            title=name if name == "truth" else f"{name}\n{wrong:.1%} wrong", xticks=[], yticks=[]
-        )
-        panel.grid(False)
+        title = name if name == "truth" else f"{name}\n{wrong:.1%} wrong"
+        gm.plot.image(panel, image, title, vmin=0, vmax=LABELS - 1, interpolation="nearest")
     figure.savefig("plot_denoise.png", dpi=120, bbox_inches="tight")

@@ -71,7 +71,6 @@ with gm.plot.styled() as plt:
             print(name.replace("\n", ": "))
         grey = name == "left image"
         image = np.clip(image, 0, 255).astype(np.uint8) if grey else image
-        panel.imshow(image, cmap="gray" if grey else None, vmin=0, vmax=255 if grey else LABELS - 1)
-        panel.set(title=name, xticks=[], yticks=[])
-        panel.grid(False)
+        scale = {"cmap": "gray", "vmax": 255} if grey else {"vmax": LABELS - 1}
+        gm.plot.image(panel, image, name, vmin=0, **scale)
     figure.savefig("plot_stereo.png", dpi=120, bbox_inches="tight")

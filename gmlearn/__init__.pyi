@@ -139,6 +139,7 @@ from gmlearn.io import (
 from gmlearn.experiments import (
     Experiment as Experiment,
     Run as Run,
+    mean_and_error as mean_and_error,
 )
 from gmlearn._utils.files import atomic_write as atomic_write
 from gmlearn._utils.lazy import lazy_exports as lazy_exports

@@ -208,6 +208,12 @@ class Run:
                 stream.write(text)
 
 
+def mean_and_error(values: Any) -> tuple[Any, Any]:
+    """The mean over the first axis, and its standard error; 0 for a single value."""
+    values = np.asarray(values, float)
+    return values.mean(axis=0), values.std(axis=0) / np.sqrt(max(len(values) - 1, 1))
+
+
 def _plain(value: Any) -> Any:
     """NumPy numbers and arrays as plain ones; NaN and infinities as None, so that the JSON is
     valid.

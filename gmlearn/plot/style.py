@@ -48,6 +48,13 @@ def styled(changes: dict[Any, Any] | None = None) -> Iterator[Any]:
         yield matplotlib.pyplot
 
 
+def image(ax: Any, picture: Any, title: str = "", **settings: Any) -> None:
+    """A picture without ticks; `settings` go to ``ax.imshow``."""
+    ax.imshow(picture, **settings)
+    ax.set(title=title, xticks=[], yticks=[])
+    ax.grid(False)
+
+
 def axes(ax: Any = None, figsize: tuple[float, float] = (5.0, 3.4), **settings: Any) -> Any:
     """`ax`, or a new axes in the house style; `settings` go to ``ax.set``."""
     if ax is None:

@@ -41,9 +41,9 @@ def needs_learning(run: gm.Run) -> None:
             scores.setdefault(method, []).append(value)
     rows = []
     for method, values in scores.items():
-        error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
-        rows.append([method, float(np.mean(values)), error])
-        run.value(f"distractors: {method}", {"pair_f": rows[-1][1], "standard_error": error})
+        mean, error = map(float, gm.mean_and_error(values))
+        rows.append([method, mean, error])
+        run.value(f"distractors: {method}", {"pair_f": mean, "standard_error": error})
     title = f"A set that needs learning, k given: {len(seeds)} seeds"
     run.table(title, ["method", "test pair-F", "s.e."], rows)
 

@@ -47,6 +47,11 @@ class Split:
     test_labels: np.ndarray
     folds: np.ndarray | None = None
 
+    @property
+    def n_classes(self) -> int:
+        """Classes of the test points."""
+        return len(np.unique(self.test_labels))
+
 
 @dataclass
 class Features:
@@ -134,8 +139,8 @@ def _summary(name: str, noise: str, splits: list[dict[str, list[float]]]) -> lis
     for method in splits[0]:
         own = np.array([scores[method] for scores in splits])
         ahead = np.array([scores["learnt"][3] for scores in splits]) - own[:, 3]
-        found, number, shared, given, nearest, gain = np.column_stack([own, ahead]).mean(axis=0)
-        error = np.std(np.column_stack([own, ahead]), axis=0, ddof=1) / np.sqrt(len(splits))
+        mean, error = gm.mean_and_error(np.column_stack([own, ahead]))
+        found, number, shared, given, nearest, gain = mean
         scores = [found, error[0], number, shared, given, error[3], nearest, gain, error[5]]
         rows.append([name, noise, method, *(float(score) for score in scores)])
     return rows
@@ -199,7 +204,7 @@ def evaluate(
     candidates = {
         "learnt": scaled,
         "average of all": np.full(n_features, 1.0 / n_features),
-        "best single": np.eye(n_features)[_best_single(features.train, split.train_labels)],
+        "best single": np.eye(n_features)[best_single(features.train, split.train_labels)],
     }
     found = {}
     for method, w in candidates.items():
@@ -217,7 +222,7 @@ def evaluate(
             adapt,
         )
     found["affinity propagation"] = _affinity_propagation(features, split)
-    found["LDA + k-means, k given"] = _lda_kmeans(split)
+    found["LDA + k-means, k given"] = _lda_scores(split)
     return learner, found
 
 
@@ -246,14 +251,13 @@ def _scores(
     ]
 
 
-def _best_single(stack: np.ndarray, labels: np.ndarray) -> int:
+def best_single(matrices: np.ndarray, labels: np.ndarray) -> int:
     """The feature whose leave-one-out nearest neighbours in training agree best with the
     classes.
     """
-    eye = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
-    return int(
-        np.argmax([(labels[np.argmin(matrix + eye, axis=1)] == labels).mean() for matrix in stack])
-    )
+    apart = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
+    agree = [(labels[np.argmin(matrix + apart, axis=1)] == labels).mean() for matrix in matrices]
+    return int(np.argmax(agree))
 
 
 def _affinity_propagation(features: Features, split: Split) -> list[float]:
@@ -280,21 +284,24 @@ def _affinity_propagation(features: Features, split: Split) -> list[float]:
     ]
 
 
-def _lda_kmeans(split: Split) -> list[float]:
+def lda_kmeans(split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Clusters of the test points by k-means after a discriminant analysis, k given; the distances
+    there to the training points.
+    """
     from sklearn.cluster import KMeans
 
     projection = LDAProjection().fit(split.train, split.train_labels)
-    truth, k = split.test_labels, int(split.test_labels.max()) + 1
-    test, train = projection.transform(split.test), projection.transform(split.train)
-    labels = KMeans(k, n_init=10, random_state=0).fit_predict(test)
+    test = projection.transform(split.test)
+    labels = KMeans(split.n_classes, n_init=10, random_state=0).fit_predict(test)
+    return labels, squared_euclidean(test, projection.transform(split.train))
+
+
+def _lda_scores(split: Split) -> list[float]:
+    labels, cross = lda_kmeans(split)
+    truth = split.test_labels
     score = accuracy(truth, labels)
-    return [
-        score,
-        k,
-        nmi(truth, labels),
-        score,
-        nearest_neighbour_accuracy(squared_euclidean(test, train), split.train_labels, truth),
-    ]
+    nearest = nearest_neighbour_accuracy(cross, split.train_labels, truth)
+    return [score, split.n_classes, nmi(truth, labels), score, nearest]
 
 
 def load_views(run: gm.Run, name: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray | None]:

@@ -8,18 +8,16 @@ training and the others clustered. Every split draws its own test points.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import gmlearn as gm
 from gmlearn_clustering.distances import DistanceBank
-from gmlearn_clustering.fitted_distances import LDAProjection
 from gmlearn_clustering.graph import nearest_neighbours
 from gmlearn_clustering.learner import ExemplarClusteringLearner
 from gmlearn_clustering.metrics import deviations
-from gmlearn_clustering.multiview import load_views
+from gmlearn_clustering.multiview import Split, best_single, lda_kmeans, load_views
 from gmlearn_clustering.scores import accuracy
 
 _SETS = ("kth", "letters", "mfeat", "msrcv1", "orl", "scene15")
@@ -55,21 +53,6 @@ _LEARNERS: dict[str, dict[str, Any]] = {
     "contrast only": {"weighting": "contrast", "graph": False},
     _AVERAGE: {"weighting": "average", "graph": False},
 }
-
-
-@dataclass
-class Split:
-    """Views and classes of training and test points."""
-
-    train: list[np.ndarray]
-    train_labels: np.ndarray
-    test: list[np.ndarray]
-    test_labels: np.ndarray
-
-    @property
-    def n_classes(self) -> int:
-        """Classes of the test points."""
-        return len(np.unique(self.test_labels))
 
 
 def compare_methods(run: gm.Run) -> None:
@@ -129,7 +112,7 @@ def scores_of(split: Split) -> dict[str, list[float]]:
     """
     bank = DistanceBank("unsupervised").fit([split.train])
     train, test = bank.prepare(split.train).matrices, bank.prepare(split.test).matrices
-    best = _best_single(train, split.train_labels)
+    best = best_single(train, split.train_labels)
     found = {}
     for method, settings in _LEARNERS.items():
         found[method] = _learner_scores(settings, train, test, split)
@@ -139,7 +122,7 @@ def scores_of(split: Split) -> dict[str, list[float]]:
     rivals: dict[str, Callable[[Split], np.ndarray]] = {
         "kNN-spectral, k given": _spectral,
         "k-means, k given": _kmeans,
-        "LDA + k-means, k given": _lda_kmeans,
+        "LDA + k-means, k given": lambda split: lda_kmeans(split)[0],
     }
     for method, cluster in rivals.items():
         found[method] = [np.nan, np.nan, accuracy(split.test_labels, cluster(split))]
@@ -197,15 +180,6 @@ def _signed_graph(matrices: np.ndarray, n_labels: int) -> gm.CRF:
     return crf
 
 
-def _best_single(matrices: np.ndarray, labels: np.ndarray) -> int:
-    """The feature whose leave-one-out nearest neighbours in training agree best with the
-    classes.
-    """
-    apart = np.where(np.eye(len(labels), dtype=bool), np.inf, 0.0)
-    agree = [(labels[np.argmin(matrix + apart, axis=1)] == labels).mean() for matrix in matrices]
-    return int(np.argmax(agree))
-
-
 def _standardised(split: Split) -> np.ndarray:
     """All views of the test points side by side, (N, D), each column and each view with the same
     say.
@@ -235,22 +209,13 @@ def _kmeans(split: Split) -> np.ndarray:
     return method.fit_predict(_standardised(split))
 
 
-def _lda_kmeans(split: Split) -> np.ndarray:
-    from sklearn.cluster import KMeans
-
-    projection = LDAProjection().fit(split.train, split.train_labels)
-    method = KMeans(split.n_classes, n_init=10, random_state=0)
-    return method.fit_predict(projection.transform(split.test))
-
-
 def _summary(name: str, found: list[dict[str, list[float]]]) -> list[list[Any]]:
     """Means and standard errors over the splits, and of the paired differences to the average."""
     rows = []
     for method in found[0]:
         own = np.array([scores[method] for scores in found])
         apart = own[:, 2] - np.array([scores[_AVERAGE][2] for scores in found])
-        error = np.std([*own.T, apart], axis=1, ddof=1) / np.sqrt(len(found))
-        mean = own.mean(axis=0)
-        row = [name, method, mean[0], error[0], mean[1], mean[2], error[2], apart.mean(), error[3]]
+        mean, error = gm.mean_and_error(np.column_stack([own, apart]))
+        row = [name, method, mean[0], error[0], mean[1], mean[2], error[2], mean[3], error[3]]
         rows.append([float(v) if isinstance(v, np.floating) else v for v in row])
     return rows

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import gmlearn as gm
 from gmlearn_groupfs.datasets import LabelledBank, load_views
 from gmlearn_groupfs.estimator import GroupFeatureClustering
 from gmlearn_groupfs.kernels import KernelBank
@@ -138,7 +139,7 @@ def links_curve(run: Any) -> None:
             [f"{name}, points without links", *free.mean(axis=1)],
             [
                 f"{name}, what links gain on points without",
-                *(_with_error(gain) for gain in free - before),
+                *("{:+.3f} ± {:.3f}".format(*gm.mean_and_error(gain)) for gain in free - before),
             ],
         ]
         run.value(
@@ -156,10 +157,6 @@ def links_curve(run: Any) -> None:
         ["scored on", "0", "1", "2", "3"],
         rows,
     )
-
-
-def _with_error(values: np.ndarray) -> str:
-    return f"{values.mean():+.3f} ± {values.std() / np.sqrt(max(len(values) - 1, 1)):.3f}"
 
 
 def _scores_with_links(run: Any, data: LabelledBank, options: dict, draw: int):

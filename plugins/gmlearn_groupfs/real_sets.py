@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import gmlearn as gm
 from gmlearn_groupfs import baselines
 from gmlearn_groupfs.datasets import LabelledBank, load_kernel_set, load_views, published
 from gmlearn_groupfs.estimator import GroupFeatureClustering
@@ -107,7 +108,7 @@ def _one_set(run: Any, name: str, n_draws: int) -> dict[str, float]:
 
 def mean_and_error(values: Any) -> str:
     """The mean and its standard error."""
-    return f"{np.mean(values):.3f} ± {np.std(values) / np.sqrt(max(len(values) - 1, 1)):.3f}"
+    return "{:.3f} ± {:.3f}".format(*gm.mean_and_error(values))
 
 
 def _published(run: Any, name: str) -> list[list]:

@@ -205,11 +205,7 @@ def _tables(
     test: np.ndarray,
 ) -> None:
     """Means over splits with their standard error, and every test image of the last split."""
-    per_split = losses.mean(axis=2)
-    mean, error = (
-        per_split.mean(axis=0),
-        per_split.std(axis=0) / np.sqrt(max(1, len(per_split) - 1)),
-    )
+    mean, error = gm.mean_and_error(losses.mean(axis=2))
     rows = []
     for m, name in enumerate(METHODS):
         ratio = (

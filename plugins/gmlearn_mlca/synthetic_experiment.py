@@ -218,9 +218,9 @@ def _real_sets(run: gm.Run) -> None:
                     fitted = None if method is None else clone(method)
                     _fit_seconds(fitted, X[train], y[train])
                     losses.append(delta_loss(_partition(fitted, X[test], k, run.seed), y[test]))
-            run.value(f"{name}/{label}/delta", np.mean(losses))
-            error = np.std(losses) / np.sqrt(max(len(losses) - 1, 1))
-            row.append(f"{np.mean(losses):.3f} ± {error:.3f}")
+            mean, error = gm.mean_and_error(losses)
+            run.value(f"{name}/{label}/delta", mean)
+            row.append(f"{mean:.3f} ± {error:.3f}")
         rows.append(row)
     run.table("Test Delta on four small sets (halves, raw features)", ["data", *methods], rows)
     run.note(

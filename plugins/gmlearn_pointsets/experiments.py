@@ -74,70 +74,41 @@ def pointsets(run: gm.Run) -> None:
 # ---------------------------------------------------------------------- the paper's experiments
 
 
+#: a row of the tables, by noise level
+HEADER = ["sigma", "line", "floor", "error", "sd", "mean / floor", "median / floor", "ARI"]
+HEADER += [f"paper's start{what}" for what in (": error", " / floor", ": ARI")]
+
+
 def _paper_experiment(
     run: gm.Run, title: str, n_centres, images_per_centre, n_points, seeds, sigmas, limit, statistic
 ):
-    n_init = 2 if run.quick else 4
     if run.quick:
         seeds, sigmas = (4, sigmas[[0, 2, 4]]) if n_centres < 10 else (1, sigmas[[0, 2]])
     rows, curves = [], []
-    example: Any = None
+    shown: Any = None
     for sigma in run.progress(sigmas, desc=title):
-        results = []
-        for seed in range(seeds):
-            data = make_point_sets(
+        draws = [
+            make_point_sets(
                 n_centres, images_per_centre, n_points, sigma, random_state=[run.seed, seed]
             )
-            fitted = _fit(data, n_centres, run.seed + seed, n_init=n_init, **OURS)
-            plain = _fit(data, n_centres, run.seed + seed, n_init=n_init, **PAPERS_START)
-            results.append([_score(data, fitted), _score(data, plain)])
-            if example is None or (sigma <= LIMIT_SIGMA and seed == 0):
-                example = fitted, sigma
-        # (seeds, 2, centres)
-        errors = np.array([[score[0] for score in pair] for pair in results])
-        ari = np.array([[score[1] for score in pair] for pair in results]).mean(0)
-        ours, papers = errors[:, 0].ravel(), errors[:, 1].ravel()
-        rows.append(
-            [
-                sigma,
-                data.line,
-                data.floor,
-                ours.mean(),
-                ours.std(),
-                ours.mean() / data.floor,
-                np.median(ours) / data.floor,
-                ari[0],
-                papers.mean(),
-                papers.mean() / data.floor,
-                ari[1],
-            ]
-        )
-        curves.append(
-            [sigma, data.line, data.floor, ours.mean(), ours.std(), papers.mean(), papers.std()]
-        )
-    header = [
-        "sigma",
-        "line",
-        "floor",
-        "error",
-        "sd",
-        "mean / floor",
-        "median / floor",
-        "ARI",
-        "paper's start: error",
-        "paper's start / floor",
-        "paper's start: ARI",
-    ]
-    run.table(f"{title}, {n_points} points, {n_centres} clusters, {seeds} seeds", header, rows)
-    column = header.index(f"{statistic} / floor")
-    worst = max(row[column] for row in rows if row[0] <= LIMIT_SIGMA)
+            for seed in range(seeds)
+        ]
+        row, curve, example = _noise_level(run, draws)
+        rows.append([sigma, *row])
+        curves.append([sigma, *curve])
+        if shown is None or sigma <= LIMIT_SIGMA:
+            shown = example, sigma
+    run.table(f"{title}, {n_points} points, {n_centres} clusters, {seeds} seeds", HEADER, rows)
+    columns = dict(zip(HEADER, zip(*rows)))
+    errors = zip(columns["sigma"], columns[f"{statistic} / floor"])
+    worst = max(error for sigma, error in errors if sigma <= LIMIT_SIGMA)
     run.value(
         title,
         {
-            "sigma": [row[0] for row in rows],
-            "mean_over_floor": [row[5] for row in rows],
-            "median_over_floor": [row[6] for row in rows],
-            "ari": [row[7] for row in rows],
+            "sigma": columns["sigma"],
+            "mean_over_floor": columns["mean / floor"],
+            "median_over_floor": columns["median / floor"],
+            "ari": columns["ARI"],
             "seeds": seeds,
             f"worst_{statistic}_over_floor_to_sigma_{LIMIT_SIGMA}": worst,
             "limit": limit,
@@ -153,10 +124,35 @@ def _paper_experiment(
     )
     run.figure(
         f"pointsets_{slug}_centres.png",
-        plot_centres(example[0])[0].figure,
-        f"{title}, sigma = {example[1]:.2f}: centres (rings) and their members (dots) in the "
+        plot_centres(shown[0])[0].figure,
+        f"{title}, sigma = {shown[1]:.2f}: centres (rings) and their members (dots) in the "
         f"centre's frame",
     )
+
+
+def _noise_level(run: gm.Run, draws: list) -> tuple[list, list, PointSetClustering]:
+    """The row of the table and of the figure for the draws at one noise level, behind its number;
+    the clustering of the first draw.
+    """
+    n_init = 2 if run.quick else 4
+    fits, scores = [], []
+    for seed, data in enumerate(draws):
+        n_clusters = len(data.centres)
+        pair = [
+            _fit(data, n_clusters, run.seed + seed, n_init=n_init, **options)
+            for options in (OURS, PAPERS_START)
+        ]
+        fits.append(pair[0])
+        scores.append([_score(data, model) for model in pair])
+    # (seeds, 2, centres)
+    errors = np.array([[score[0] for score in pair] for pair in scores])
+    ari = np.array([[score[1] for score in pair] for pair in scores]).mean(0)
+    ours, papers = errors[:, 0].ravel(), errors[:, 1].ravel()
+    line, floor = draws[0].line, draws[0].floor
+    row = [line, floor, ours.mean(), ours.std(), ours.mean() / floor, np.median(ours) / floor]
+    row += [ari[0], papers.mean(), papers.mean() / floor, ari[1]]
+    curve = [line, floor, ours.mean(), ours.std(), papers.mean(), papers.std()]
+    return row, curve, fits[0]
 
 
 def _fit(data, n_clusters: int, seed: int, **options) -> PointSetClustering:
@@ -174,42 +170,21 @@ def _score(data, model: PointSetClustering) -> tuple[np.ndarray, float]:
 
 def _error_figure(title: str, curves: np.ndarray):
     """Our centre errors and the paper's start's against noise, with the line and the floor."""
-
-    with gm.plot.styled():
-        return _draw_errors(title, curves)
-
-
-def _draw_errors(title: str, curves: np.ndarray):
     sigma, line, floor, ours, ours_sd, papers, papers_sd = curves.T
-    ax = gm.plot.axes(figsize=(5.4, 3.6), xlabel="noise σ", ylabel="centre error", title=title)
     # so that the two sets of bars do not cover each other
     shift = 0.0015
-    ax.errorbar(
-        sigma + shift,
-        papers,
-        papers_sd,
-        color=gm.plot.PALETTE[1],
-        marker="s",
-        markersize=4,
-        capsize=2,
-        linewidth=1.2,
-        label="paper's random start",
-    )
-    ax.errorbar(
-        sigma - shift,
-        ours,
-        ours_sd,
-        color=gm.plot.PALETTE[0],
-        marker="o",
-        markersize=4,
-        capsize=2,
-        linewidth=1.4,
-        label="k-means++ start",
-    )
-    ax.plot(sigma, floor, color="black", linewidth=1.2, label="floor, 1.253 of the line")
-    ax.plot(sigma, line, color="0.5", linewidth=1.0, linestyle="--", label="paper's line k σ / √m")
-    ax.set_ylim(bottom=0)
-    ax.legend(loc="upper left")
+    bars = {"markersize": 4, "capsize": 2}
+    with gm.plot.styled():
+        ax = gm.plot.axes(figsize=(5.4, 3.6), xlabel="noise σ", ylabel="centre error", title=title)
+        blue, orange = gm.plot.PALETTE[:2]
+        look = {"color": orange, "marker": "s", "linewidth": 1.2, "label": "paper's random start"}
+        ax.errorbar(sigma + shift, papers, papers_sd, **bars, **look)
+        look = {"color": blue, "marker": "o", "linewidth": 1.4, "label": "k-means++ start"}
+        ax.errorbar(sigma - shift, ours, ours_sd, **bars, **look)
+        ax.plot(sigma, floor, color="black", linewidth=1.2, label="floor, 1.253 of the line")
+        ax.plot(sigma, line, "--", color="0.5", linewidth=1.0, label="paper's line k σ / √m")
+        ax.set_ylim(bottom=0)
+        ax.legend(loc="upper left")
     return ax.figure
 
 

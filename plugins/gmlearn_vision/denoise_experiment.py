@@ -274,9 +274,7 @@ def _plot_trace(
         panels[0].legend(title="shape of V")
         shown = {"truth": truth, "noisy": noisy, "learnt V, monotone": denoiser.predict(noisy)}
         for panel, (title, image) in zip(panels[1:], shown.items()):
-            panel.imshow(image, vmin=0, vmax=5)
-            panel.set(title=title, xticks=[], yticks=[])
-            panel.grid(False)
+            gm.plot.image(panel, image, title, vmin=0, vmax=5)
     run.figure(
         "labels.png",
         figure,
@@ -304,7 +302,5 @@ def _plot_grey(
         figure, panels = plt.subplots(1, len(found) + 1, figsize=(2.3 * (len(found) + 1), 2.9))
         titles = ["truth", *(f"{n.removeprefix('learnt V, ')}\n{scores[n]:.2f} dB" for n in found)]
         for panel, image, title in zip(panels, [truth, *found.values()], titles):
-            panel.imshow(image, cmap="gray", vmin=0, vmax=255)
-            panel.set(title=title, xticks=[], yticks=[])
-            panel.grid(False)
+            gm.plot.image(panel, image, title, cmap="gray", vmin=0, vmax=255)
     run.figure("grey.png", figure, f"Gaussian noise of sigma {SIGMA:g}, one test image.")

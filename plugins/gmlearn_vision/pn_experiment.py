@@ -151,15 +151,9 @@ def _plot(
             "with learnt cliques": labels,
         }
         for panel, (title, image) in zip(panels[2:], shown.items()):
-            panel.imshow(
-                image.reshape(side, side),
-                cmap=colours,
-                vmin=0,
-                vmax=LABELS - 1,
-                interpolation="nearest",
-            )
-            panel.set(title=title, xticks=[], yticks=[])
-            panel.grid(False)
+            labels = image.reshape(side, side)
+            limits = {"vmin": 0, "vmax": LABELS - 1, "interpolation": "nearest"}
+            gm.plot.image(panel, labels, title, cmap=colours, **limits)
     run.figure(
         "pn_potts.png",
         figure,

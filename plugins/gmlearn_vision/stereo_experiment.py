@@ -210,13 +210,10 @@ def _plot_maps(
         for row, (name, pair) in zip(panels, scenes.items()):
             images = [pair.left.astype(np.uint8), pair.disparity, *maps[name].values()]
             for panel, title, image in zip(row, columns, images):
-                panel.imshow(image, vmin=0, vmax=20)
                 if title in maps[name]:
                     title += f"  {_errors(maps[name][title], pair)[0]:.1%}"
-                panel.set(
-                    title=f"{name}: {title}" if panel is row[0] else title, xticks=[], yticks=[]
-                )
-                panel.grid(False)
+                title = f"{name}: {title}" if panel is row[0] else title
+                gm.plot.image(panel, image, title, vmin=0, vmax=20)
     run.figure(
         "disparities.png",
         figure,
