@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,33 @@ def say(message: object, program: str = "gmlearn") -> None:
 def print_json(value: Any) -> None:
     """`value` as strict JSON on stdout; infinities and NaN must be None by now."""
     print(json.dumps(value, allow_nan=False, indent=1))
+
+
+def add_file_options(parser: argparse.ArgumentParser, out: str) -> None:
+    """What commands on a model file have in common; `out` is what ``--out`` is shown to take."""
+    parser.add_argument("file", metavar="FILE", help="the model")
+    parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
+    parser.add_argument("--time-limit", metavar="S", type=float, help="seconds (default: none)")
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
+    )
+    parser.add_argument("--out", metavar=out, help="also write the whole answer to this file")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def report(arguments: argparse.Namespace, answer: dict[str, Any], text: str) -> None:
+    """Print the answer, as JSON if asked for, and write it where ``--out`` says."""
+    from gmlearn._utils.files import atomic_write
+
+    if arguments.out is not None:
+        with atomic_write(arguments.out, "w") as stream:
+            json.dump(answer, stream, allow_nan=False)
+    if arguments.json:
+        print_json(answer)
+    else:
+        print(text)
+    if arguments.out is not None:
+        say(f"written to {arguments.out}")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

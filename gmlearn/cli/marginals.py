@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from gmlearn.cli.console import OK, print_json, say
+from gmlearn.cli.console import OK, add_file_options, report
 from gmlearn.cli.solve import stored_weights
 
 if TYPE_CHECKING:
@@ -36,22 +35,13 @@ def add_commands(commands: Any, **options: Any) -> None:
         **options,
         description="Probabilities of all labels, and the partition function between two bounds.",
     )
-    parser.add_argument("file", metavar="FILE", help="the model")
-    parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
+    add_file_options(parser, "FILE.json")
     parser.add_argument(
         "--method", metavar="NAME", default="auto", help="a registered method (default: auto)"
     )
     parser.add_argument(
         "--temperature", metavar="T", type=float, default=1.0, help="of the energy (default: 1)"
     )
-    parser.add_argument("--time-limit", metavar="S", type=float, help="seconds (default: none)")
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE.json", help="also write the answer, with all marginals, to this file"
-    )
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.set_defaults(function=marginals_of_file)
 
 
@@ -68,16 +58,7 @@ def marginals_of_file(arguments: argparse.Namespace) -> int:
         arguments.time_limit,
         arguments.seed,
     )
-    answer = found.as_dict()
-    if arguments.out is not None:
-        with gm.atomic_write(arguments.out, "w") as stream:
-            json.dump(answer, stream, allow_nan=False)
-    if arguments.json:
-        print_json(answer)
-    else:
-        print(describe(crf, found))
-    if arguments.out is not None:
-        say(f"written to {arguments.out}")
+    report(arguments, found.as_dict(), describe(crf, found))
     return OK
 
 

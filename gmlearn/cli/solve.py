@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from gmlearn._utils.threads import in_thread
-from gmlearn.cli.console import INTERRUPTED, OK, CommandError, print_json, say
+from gmlearn.cli.console import INTERRUPTED, OK, CommandError, add_file_options, report, say
 
 if TYPE_CHECKING:
     from gmlearn.model import CRF
@@ -42,13 +41,9 @@ def add_commands(commands: Any, **options: Any) -> None:
         **options,
         description="Find a labelling of low energy and a lower bound that says how good it is.",
     )
-    parser.add_argument("file", metavar="FILE", help="the model")
-    parser.add_argument("--evidence", metavar="FILE", help="UAI evidence: variables that are fixed")
+    add_file_options(parser, "LABELS.json")
     parser.add_argument(
         "--solver", metavar="NAME", default="auto", help="a registered solver (default: auto)"
-    )
-    parser.add_argument(
-        "--time-limit", metavar="S", type=float, help="seconds for the search (default: none)"
     )
     parser.add_argument(
         "--gap",
@@ -63,13 +58,6 @@ def add_commands(commands: Any, **options: Any) -> None:
         type=int,
         help="rounds (default: its own, or what the time limit allows)",
     )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="of whatever is random (default: 0)"
-    )
-    parser.add_argument(
-        "--out", metavar="LABELS.json", help="also write the answer, with all labels, to this file"
-    )
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.set_defaults(function=solve_file)
 
 
@@ -92,15 +80,7 @@ def solve_file(arguments: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print(CLEAR, end="", file=sys.stderr, flush=True)
     answer = {**result.as_dict(), "interrupted": search.interrupted}
-    if arguments.out is not None:
-        with gm.atomic_write(arguments.out, "w") as stream:
-            json.dump(answer, stream, allow_nan=False)
-    if arguments.json:
-        print_json(answer)
-    else:
-        print(describe(crf, result))
-    if arguments.out is not None:
-        say(f"written to {arguments.out}")
+    report(arguments, answer, describe(crf, result))
     if search.interrupted:
         kept = "is in the file too" if arguments.out is not None else "is above"
         say(
