@@ -110,7 +110,8 @@ def search_of_number(
     fee, alone, _, rows, columns = problem.arrays
     is_open = np.zeros(problem.n_points, dtype=bool)
     is_open[exemplars] = True
-    is_open = kernels.greedy(fee, alone, is_open, rows, columns, max(n_clusters, len(exemplars)))
+    if len(exemplars) < n_clusters:
+        is_open = kernels.greedy(fee, alone, is_open, rows, columns, n_clusters)
     kernels.shrink(*problem.arrays, is_open, n_clusters)
     kernels.search(*problem.arrays, is_open, n_kicks, n_kicks, True, True, seed)
     return np.flatnonzero(is_open)

@@ -57,8 +57,9 @@ def solve_for_number(
     costs = with_penalty(distances, penalty)
     # the distances are sorted already
     effort["problem"] = whole.at_penalty(penalty)
-    if np.isfinite(exemplar_energy(costs, initial)):
-        effort["initial"] = assign(costs, initial)
+    labels = assign(costs, initial)
+    if labels.min() >= 0:
+        effort["initial"] = labels
     found = gm.solve(exemplar_model(distances, penalty), solver="exemplar", seed=seed, **effort)
     if found.status == gm.Status.INFEASIBLE:
         return OfNumber(penalty, found, 0.0)
@@ -105,10 +106,16 @@ def _problem_and_price(
     """A problem at a penalty that gives fewer exemplars than wanted, a penalty at which about as
     many as wanted are best, and so many exemplars, good ones.
     """
-    top = _ABOVE * _guessed_price(distances, n_clusters, least, seed)
+    # forbidden distances (+inf) count as twice the largest
+    above = distances - least
+    finite = np.isfinite(above)
+    if not finite.all():
+        above = np.where(finite, above, 2.0 * above[finite].max(initial=0.0))
+    smallest = 1e-12 * max(1.0, abs(least))
+    top = _ABOVE * max(_guessed_price(above, n_clusters, seed), smallest)
     whole = facility_problem(with_penalty(distances, least + top))
     exemplars = search_of_number(whole, np.zeros(0, dtype=np.int64), n_clusters, seed, n_kicks=0)
-    price = max(_marginal_price(distances - least, exemplars), 1e-12 * max(1.0, abs(least)))
+    price = max(_marginal_price(above, exemplars), smallest)
     if price > top:
         whole = facility_problem(with_penalty(distances, least + _ABOVE * price))
     return whole, least + price, exemplars
@@ -116,11 +123,8 @@ def _problem_and_price(
 
 def _marginal_price(distances: np.ndarray, exemplars: np.ndarray) -> float:
     """Halfway between what another exemplar would save and what closing the least useful one would
-    cost; O(N^2). Forbidden distances (+inf) count as twice the largest.
+    cost; O(N^2).
     """
-    finite = np.isfinite(distances)
-    if not finite.all():
-        distances = np.where(finite, distances, 2.0 * distances[finite].max(initial=0.0))
     away = distances[:, exemplars]
     away[exemplars, np.arange(len(exemplars))] = 0.0
     nearest = away.argmin(axis=1)
@@ -135,23 +139,18 @@ def _marginal_price(distances: np.ndarray, exemplars: np.ndarray) -> float:
     return 0.5 * (gain + min(loss, 2.0 * gain))
 
 
-def _guessed_price(distances: np.ndarray, n_clusters: int, least: float, seed: int) -> float:
+def _guessed_price(distances: np.ndarray, n_clusters: int, seed: int) -> float:
     """What the k-th exemplar saves if each is drawn in proportion to the distance from those before
     (as k-means++ does); O(N k).
     """
     random = np.random.default_rng(seed)
-    saved = np.zeros(n_clusters + 1)
-    cost = np.full(len(distances), np.inf)
-    chosen = 0
-    for k in range(n_clusters + 1):
-        column = distances[:, chosen] - least
-        column[chosen] = 0.0
-        nearer = np.minimum(cost, column)
-        finite = np.isfinite(cost)
-        saved[k] = (cost[finite] - nearer[finite]).sum()
-        cost = nearer
-        reach = np.cumsum(np.where(np.isfinite(cost), cost, 0.0))
-        if reach[-1] <= 0.0:
-            break
-        chosen = min(int(np.searchsorted(reach, random.random() * reach[-1])), len(cost) - 1)
-    return max(float(saved[-(n_clusters // 3 + 1) :].mean()), 1e-12 * max(1.0, abs(least)))
+    total = np.zeros(n_clusters + 1)
+    cost = distances[:, 0].copy()
+    cost[0] = 0.0
+    for k, share in enumerate(random.random(n_clusters + 1)):
+        reach = cost.cumsum()
+        total[k] = reach[-1]
+        chosen = min(int(reach.searchsorted(share * total[k])), len(cost) - 1)
+        np.minimum(cost, distances[:, chosen], out=cost)
+        cost[chosen] = 0.0
+    return float(-np.diff(total)[-(n_clusters // 3 + 1) :].mean())
