@@ -21,6 +21,9 @@ from gmlearn_multicut.solver import METHODS, Incumbent, search
 class Multicut(ClusterMixin, BaseEstimator):
     """Correlation clustering: minimise the sum of affinities between different clusters.
 
+    The search of the registered solvers, on edges alone: a model for ``gm.solve`` would have up to
+    N labels for each of N nodes.
+
     Parameters
     ----------
     solver : "multicut" (Kernighan-Lin, then cycle cuts until proved or out of effort),
@@ -56,7 +59,11 @@ class Multicut(ClusterMixin, BaseEstimator):
         gm.check_choice("solver", self.solver, METHODS)
         if self.time_limit is not None:
             gm.check_number("time_limit", self.time_limit, low=0.0)
-        graph = _affinity_graph(X) if edges is None else _edge_list(X, edges)
+        if edges is None:
+            X = gm.validate_data(self, X, accept_sparse="coo", dtype=np.float64)
+            graph = _affinity_graph(X)
+        else:
+            graph = _edge_list(X, edges)
         end = np.inf if self.time_limit is None else time.perf_counter() + self.time_limit
         found = Incumbent(graph, lambda: end - time.perf_counter())
         search(graph, self.solver, max(graph.n_nodes, 1), found)
@@ -82,7 +89,8 @@ class MulticutLearner(BaseEstimator):
     ----------
     mu : weight of the regulariser mu / 2 |w|^2; the loss is a mean over pairs.
     max_iter : passes of training.   optimizer : of ``gm.train``.
-    solver : as in `Multicut`, of `cluster`.   random_state : seed of training.
+    solver : as in `Multicut`, of `cluster`.   random_state : int, `numpy.random.RandomState` or
+        None; of training.
 
     Attributes
     ----------
@@ -95,7 +103,7 @@ class MulticutLearner(BaseEstimator):
         max_iter: int = 50,
         optimizer: str = "auto",
         solver: str = "multicut",
-        random_state: int = 0,
+        random_state: Any = None,
     ):
         self.mu = mu
         self.max_iter = max_iter
@@ -121,6 +129,8 @@ class MulticutLearner(BaseEstimator):
                     f"y[{k}]: expected a label for each node of X[{k}], got shape {truth.shape}"
                 )
             hidden = truth == -1
+            if hidden.all():
+                raise ValueError(f"y[{k}]: expected some known clusters, got only -1")
             numbers = np.unique(np.where(hidden, truth[~hidden][0], truth), return_inverse=True)[1]
             n_labels = max(2, min(len(truth), 2 * (int(numbers.max()) + 1)))
             crf = multicut_model(len(truth), edges, features=features, n_labels=n_labels)
@@ -132,7 +142,7 @@ class MulticutLearner(BaseEstimator):
             regularizer=gm.L2(self.mu),
             optimizer=self.optimizer,
             max_iter=self.max_iter,
-            seed=self.random_state,
+            seed=int(gm.check_random_state(self.random_state).randint(2**31 - 1)),
             show_progress=False,
         )
         found = self.model_.weights["edge"]
@@ -148,19 +158,16 @@ class MulticutLearner(BaseEstimator):
 
 
 def _affinity_graph(X: Any) -> EdgeGraph:
+    """From checked affinities (N, N), dense or in coordinate format."""
     if scipy.sparse.issparse(X):
-        matrix = scipy.sparse.coo_array(X)
-        gm.check_array("X", matrix.data)
-        edges = np.stack([matrix.row, matrix.col], axis=1).astype(np.int64)
-        cost, shape = matrix.data / 2.0, matrix.shape
+        edges = np.stack([X.row, X.col], axis=1).astype(np.int64)
+        cost = X.data / 2.0
     else:
-        dense = gm.check_array("X", X, ndim=2)
-        shape = dense.shape
-        edges = np.argwhere(dense != 0.0)
-        cost = dense[edges[:, 0], edges[:, 1]] / 2.0
-    if shape[0] != shape[1] or shape[0] == 0:
-        raise ValueError(f"X: expected square affinities (N, N), got shape {shape}")
-    return EdgeGraph.of(shape[0], edges, np.asarray(cost, dtype=np.float64))
+        edges = np.argwhere(X != 0.0)
+        cost = X[edges[:, 0], edges[:, 1]] / 2.0
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(f"X: expected square affinities (N, N), got shape {X.shape}")
+    return EdgeGraph.of(X.shape[0], edges, cost)
 
 
 def _edge_list(X: Any, edges: Any) -> EdgeGraph:

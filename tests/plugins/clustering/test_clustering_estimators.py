@@ -8,12 +8,6 @@ from gmlearn_clustering.energy import with_penalty
 from gmlearn_clustering.metrics import METRICS, pairwise, squared_euclidean
 from gmlearn_clustering.reach import bound_within, minimise_on_points, problem_within, reach_of
 from gmlearn_clustering.sparse import draw_landmarks, neighbour_costs
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
-
-@parametrize_with_checks([ExemplarClustering(random_state=0)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def blobs(n=60, k=4, d=3, seed=0):

@@ -45,8 +45,11 @@ def test_edge_lists_and_unknown_labels():
     assert rand(learner.cluster(point_set(5)[0]), point_set(5)[1]) > 0.9
     with pytest.raises(ValueError, match="y"):
         MulticutLearner().fit([x], [])
-    with pytest.raises(ValueError, match=r"y\[0\]"):
-        MulticutLearner().fit([x], [y[:3]])
+    for wrong in (y[:3], np.full(len(y), -1)):
+        with pytest.raises(ValueError, match=r"y\[0\]"):
+            MulticutLearner().fit([x], [wrong])
+    for seed in (None, np.random.RandomState(0)):
+        assert MulticutLearner(max_iter=2, random_state=seed).fit([x], [y]).weights_.shape == (3,)
 
 
 def test_pair_loss_counts_wrong_pairs():
