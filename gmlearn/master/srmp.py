@@ -65,6 +65,7 @@ class SequentialMessages:
     """
 
     locally_optimal = False
+    earlier: np.ndarray | None = None
 
     def __init__(self, slaves: Slaves, w: Mapping[str, np.ndarray], seed: int = 0):
         from gmlearn._utils._sorting_numba import counting_order

@@ -14,26 +14,32 @@ from gmlearn.model.grid import find_grid
 from gmlearn.potentials.form import DENSE, POTTS
 from gmlearn.slaves import EdgeCosts
 from gmlearn.solvers.problem import MapSolver, Problem
-from gmlearn.solvers.warm import KeptMessages, edge_labels
+from gmlearn.solvers.warm import KeptMessages
 
 #: labels up to which the grid kernel writes out its one table
 MAX_GRID_LABELS = 1000
 
 
 class Graph(NamedTuple):
-    """A pairwise model for `pass_general`.
+    """A pairwise model for `pass_general`: the two ends of each edge, those of a variable side by
+    side, first those of edges from lower variables.
 
-    ptr : int (V + 1,), the coordinates of each variable.   adj_ptr, adj_edge : the edges at each.
-    ends : int (E, 2).   gamma : float (V,), 1 / the larger number of edges to variables before or
-        after.   first : int (E,), where the message of each edge begins.
+    offsets : int (V + 1,), the coordinates of each variable.   ptr : int (V + 1,), its ends.
+    middle : int (V,), where those of edges to higher variables begin.   other : int (2E,), the
+    opposite variable.   home : int (V + 1,), where messages to each variable lie, one after the
+    other.   target : int (2E,), where the message to the opposite end lies.   first : bool (2E,),
+    is it the edge's first end?   gamma : float (V,), 1 / the larger number of edges to variables
+    before or after.
     """
 
+    offsets: np.ndarray
     ptr: np.ndarray
-    adj_ptr: np.ndarray
-    adj_edge: np.ndarray
-    ends: np.ndarray
-    gamma: np.ndarray
+    middle: np.ndarray
+    other: np.ndarray
+    home: np.ndarray
+    target: np.ndarray
     first: np.ndarray
+    gamma: np.ndarray
 
 
 class PairwiseMessages:
@@ -44,41 +50,52 @@ class PairwiseMessages:
     locally_optimal = False
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray]):
-        from gmlearn._utils._sorting_numba import counting_order
+        from gmlearn.solvers._trws_numba import lay_out_ends
 
         blocks = crf.clique_blocks
         self.crf, self.unary = crf, crf.unary_costs(w)
-        self.edges = (
-            np.concatenate([b.variables for b in blocks]) if blocks else np.zeros((0, 2), np.int64)
-        )
-        size = crf.n_states[self.edges].max(axis=1) if len(self.edges) else np.zeros(0, np.int64)
-        self.message = np.zeros(int(size.sum()))
-        # edges that begin at one variable side by side: on large graphs a pass waits for memory
-        place = counting_order(self.edges.min(axis=1), crf.n_vars)[1]
-        self._costs = EdgeCosts.of(blocks, w).take(place)
-        ends = self.edges[place]
-        adj_ptr, slot = counting_order(ends.ravel(), crf.n_vars)
-        lower = np.bincount(ends.max(axis=1), minlength=crf.n_vars)
-        upper = np.bincount(ends.min(axis=1), minlength=crf.n_vars)
-        gamma = 1.0 / np.maximum(np.maximum(lower, upper), 1)
-        first = (np.cumsum(size) - size)[place]
-        self._graph = Graph(crf.offsets, adj_ptr, slot // 2, ends, gamma, first)
+        edges = [np.zeros((0, 2), np.int64), *(b.variables for b in blocks)]
+        self.edges = edges[1] if len(edges) == 2 else np.concatenate(edges)
+        ends, self._place, edge = lay_out_ends(self.edges, crf.n_states)
+        self._costs = EdgeCosts.of(blocks, w).take(edge)
+        lower = np.arange(len(self.edges)), (self.edges[:, 0] > self.edges[:, 1]).astype(np.int64)
+        first = np.zeros(len(edge), bool)
+        first[self._place[lower]] = True
+        ptr, middle = ends[:2]
+        gamma = 1.0 / np.maximum(np.maximum(middle - ptr[:-1], ptr[1:] - middle), 1)
+        self._graph = Graph(crf.offsets, *ends, first, gamma)
+        self.message = np.zeros(self._graph.home[-1])
+        self._towards = 0  # the end, lower or higher, that messages were sent to
         self.work = 2.0 * sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in blocks)
         self.labels = np.zeros(crf.n_vars, np.int64)
+        self.earlier: np.ndarray | None = None
 
     @property
     def kept(self) -> KeptMessages:
-        return KeptMessages(self.edges, self.message)
+        has, where = self._rows()
+        rows = np.zeros(has.shape)
+        rows[has] = self.message[where]
+        return KeptMessages(self.edges, rows)
 
     def restore(self, kept: KeptMessages) -> None:
         """Start from the messages of an earlier model."""
-        n_states = self.crf.n_states
-        self.message = kept.match(self.edges, n_states)[edge_labels(self.edges, n_states)]
+        has, where = self._rows()
+        self.message[where] = kept.match(self.edges, self.crf.n_states)[has]
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which labels (E, L) the messages of all edges have, and where these lie."""
+        ends = np.sort(self.edges, axis=1)[:, self._towards]
+        label = np.arange(self.crf.n_states.max(initial=0))
+        has = label < self.crf.n_states[ends][:, None]
+        target = self._graph.target[self._place[:, 1 - self._towards]]
+        return has, (target[:, None] + label)[has]
 
     def half(self, forward: bool) -> float:
         """One pass; returns the bound."""
         from gmlearn.solvers._trws_numba import pass_general
 
+        self._towards = int(forward)
+        self.labels, self.earlier = np.zeros_like(self.labels), self.labels
         return pass_general(
             self._graph, self.unary, self._costs, self.message, forward, self.labels
         )
@@ -90,7 +107,7 @@ class PairwiseMessages:
 
     def decode(self, improve: bool = False) -> np.ndarray:
         """The labelling that the last pass fixed node by node."""
-        return self.labels.copy()
+        return self.labels
 
 
 @dataclass(frozen=True)
@@ -147,6 +164,7 @@ class GridMessages:
     """
 
     locally_optimal = True
+    earlier: np.ndarray | None = None
 
     def __init__(self, crf: CRF, w: Mapping[str, np.ndarray], layout: GridLayout):
         from gmlearn.solvers._trws_grid_numba import SIGNED_POTTS, lay_out
@@ -304,11 +322,13 @@ def trws_refuses(crf: CRF) -> str | None:
 class Messages(Protocol):
     """What `run_messages` drives; `work` is about how many table entries a sweep reads.
 
-    locally_optimal : does decoding end where no single move helps?
+    locally_optimal : does decoding end where no single move helps?   earlier : what the pass before
+    the last decoded, where that is another labelling.
     """
 
     work: float
     locally_optimal: bool
+    earlier: np.ndarray | None
 
     def sweep(self) -> float:
         """Pass forth and back; returns the bound without the model's constant."""
@@ -328,13 +348,14 @@ def run_messages(
     within a window of sweeps.
 
     Labellings are decoded after 5, 15, 45, ... sweeps, when the bound no longer moves, and at the
-    end, where they are polished. Where a relative gap is asked for, they are decoded more often
-    once a sweep raises the bound by a small part of that gap only (after a warm start at once),
-    improved by single moves, and fused with the best labelling known: decodings of single passes
-    are good in different places.
+    end, where they are polished. Where a relative gap is asked for, they are decoded more often (on
+    grids, where a sweep costs less than that, once it raises the bound by a small part of that gap
+    only; after a warm start at once), improved by single moves, and fused with the best labelling
+    known: decodings of single passes, forward and backward, are good in different places.
     """
     gap, constant = problem.options.gap, problem.crf.constant
     recent: list[float] = []
+    improve = gap > 0 and not messages.locally_optimal
     decoded, settled = 5 / 3 if problem.options.warm is None else 1, False
     for k in range(max_iter):
         bound = messages.sweep() + constant
@@ -344,14 +365,18 @@ def run_messages(
         rise, size = bound - recent[-1] if recent else np.inf, max(problem.scale, abs(bound))
         recent.append(bound)
         still, near = rise <= 1e-9 * size, rise <= 0.1 * gap * size
-        if k + 1 >= decoded * (1.3 if near and gap > 0 else 3) or (still and not settled):
+        if k + 1 >= decoded * (1.3 if improve or (near and gap > 0) else 3) or (
+            still and not settled
+        ):
             decoded, settled = k + 1, still
-            labels = messages.decode(improve=True)
-            if gap > 0 and not messages.locally_optimal:
-                labels = problem.polisher.icm(labels)
-            if near or problem.options.warm is not None:
-                problem.polisher.combine(problem, labels)
-            problem.offer(labels, source)
+            for labels in (messages.earlier, messages.decode(improve=True)):
+                if labels is None:
+                    continue
+                if improve:
+                    labels = problem.polisher.icm(labels)
+                if near or improve or problem.options.warm is not None:
+                    problem.polisher.combine(problem, labels)
+                problem.offer(labels, source)
         problem.log()
         window = bound - recent[-1 - stall[0]] if k >= stall[0] else np.inf
         if problem.stop() or window < max(stall[1] * problem.gap, 0.01 * gap * size):

@@ -32,40 +32,31 @@ if TYPE_CHECKING:
 class KeptMessages:
     """TRW-S messages of one pass.
 
-    edges : int (E, 2).   values : the messages as the method stores them.   layout : where the
-    edges are in them, on a grid; else None.
+    edges : int (E, 2).   values : the messages as the method stores them on a grid, with the layout
+    that says where the edges are; else (E, L), and no layout.
     """
 
     edges: np.ndarray
     values: np.ndarray
     layout: GridLayout | None = None
 
-    def rows(self, n_states: np.ndarray) -> np.ndarray:
+    def rows(self) -> np.ndarray:
         """float (E, L): the message of each edge."""
         if self.layout is None:
-            has = edge_labels(self.edges, n_states)
-            rows = np.zeros(has.shape)
-            rows[has] = self.values
-            return rows
+            return self.values.copy()
         rows = self.values[self.layout.where]
         # two labels: the cost of label 1 minus that of label 0
         return rows if rows.ndim == 2 else np.maximum(rows[:, None] * [-1.0, 1.0], 0.0)
 
     def match(self, edges: np.ndarray, n_states: np.ndarray) -> np.ndarray:
         """`rows` (E', L) of other edges, 0 where they were not among these."""
-        rows = self.rows(n_states)
+        rows = self.rows()
         rows[~np.isfinite(rows)] = 0.0  # an inf would go on to forbid its label
         if np.array_equal(self.edges, edges):
             return rows
         old, new = (e.min(axis=1) * len(n_states) + e.max(axis=1) for e in (self.edges, edges))
         nothing = np.zeros((1, rows.shape[1]))
         return np.concatenate([rows, nothing])[match(old, new)]
-
-
-def edge_labels(edges: np.ndarray, n_states: np.ndarray) -> np.ndarray:
-    """bool (E, L): which entries a message along each edge may have."""
-    size = n_states[edges].max(axis=1, initial=0)
-    return np.arange(size.max(initial=0)) < size[:, None]
 
 
 @dataclass(frozen=True)
@@ -128,7 +119,7 @@ def chains_from_messages(
     lam = np.zeros(len(dual.coords))
     for forward in (True, False):
         messages.half(forward)
-        rows = messages.kept.rows(crf.n_states)
+        rows = messages.kept.rows()
         _take_out(lam[slaves.slices[0]], slaves.groups[0], crf.n_states, rows, not forward)
     out = np.bincount(dual.coords, np.isneginf(lam), slaves.n_coords) > 0
     dual.forbid(out)
@@ -147,7 +138,7 @@ def messages_of_edges(crf: CRF, w: Mapping[str, np.ndarray], kept: KeptMessages)
     given = np.zeros((len(edges), 2, int(crf.n_states.max())))
     for forward in (True, False):
         messages.half(forward)
-        rows = messages.kept.rows(crf.n_states)
+        rows = messages.kept.rows()
         target = (edges[:, 0] < edges[:, 1]).astype(np.int64) ^ (not forward)
         given[np.arange(len(edges)), target, : rows.shape[1]] = rows
     has = np.arange(given.shape[2]) < crf.n_states[edges][:, :, None]

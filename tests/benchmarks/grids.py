@@ -1,7 +1,7 @@
 """MAP on generated problems: time to a relative dual gap, as ratios to gco-wrapper's expansion in
 the same run.
 
-    python tests/benchmarks/grids.py [--only P1,P2] [--repeat 3]
+    python tests/benchmarks/grids.py [--only P1,P2 | --only gaps] [--repeat 3]
 
 P1 Potts 100x100x5, P2 truncated linear 60x60x16, P3 frustrated binary 50x50 with N(0,1) costs of
 one label (P3b: of both labels, which makes the couplings weaker and the energy about -2280 instead
@@ -9,6 +9,11 @@ of -1950), P4 50x50x5 with all 3x3 Pn-Potts cliques, P5 600 variables with 700 r
 tables; a binary 200x200 grid against PyMaxflow called directly; one TRW-S pass on a Potts grid
 384x288x16 against a copy of the memory that it must touch; the first call of a kernel in a new
 process. CPU seconds of one thread. Costs are drawn with numpy.random.default_rng(0).
+
+``--only gaps``: Potts grids and random graphs of 100,000 variables, 10^6 edges and 4 labels with
+gap=1e-3, gap=1e-4 and the default, each in a process of its own: time and energy against gco, and
+memory in units of the unary costs' bytes. ``--largest`` adds a grid 1000x1000x8, where gco takes
+minutes.
 """
 
 from __future__ import annotations
@@ -156,6 +161,83 @@ def compare_copy(repeat: int) -> None:
     )
 
 
+#: height, width, labels, strength of Potts grids; a random graph has no width
+LARGE = {
+    "100x100x5": (100, 100, 5, 0.5),
+    "384x288x16": (384, 288, 16, 0.5),
+    "random graph, strength .05": (100_000, 0, 4, 0.05),
+    "random graph, strength .1": (100_000, 0, 4, 0.1),
+}
+LARGEST = {"1000x1000x8": (1000, 1000, 8, 0.5)}
+
+
+def large_problem(
+    height: int, width: int, size: int, strength: float
+) -> tuple[np.ndarray, np.ndarray, gm.CRF]:
+    """Unary costs, edges, and the model."""
+    rng = np.random.default_rng(0)
+    n = height * max(width, 1)
+    unary = rng.normal(size=(n, size))
+    if width:
+        edges = gm.grid_edges(height, width)
+    else:
+        pairs = rng.integers(0, n, size=(10 * n, 2))
+        edges = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    crf = gm.CRF(n, size).add_unary(unary)
+    crf.add(gm.Potts(edges, strength))
+    return unary, edges, crf
+
+
+def expand(height: int, width: int, size: int, strength: float) -> tuple[float, float]:
+    """CPU seconds and energy of gco's expansion."""
+    import gco
+
+    unary, edges, crf = large_problem(height, width, size, strength)
+    weights = np.full(len(edges), strength)
+    start = time.process_time()
+    labels = gco.cut_general_graph(
+        edges.astype(np.int32), weights, unary, 1.0 - np.eye(size), n_iter=-1
+    )
+    seconds = time.process_time() - start
+    return seconds, crf.energy(np.asarray(labels).astype(int))
+
+
+def solve_large(shape: tuple[int, int, int, float], gap: float) -> tuple[float, float, str, float]:
+    """CPU seconds, energy, status, and bytes in units of the unary costs' ones."""
+    import resource
+
+    small = (30, 30, *shape[2:]) if shape[1] else (1000, 0, *shape[2:])
+    gm.solve(large_problem(*small)[2], gap=gap)  # kernels are loaded
+    crf = large_problem(*shape)[2]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    result = gm.solve(crf, gap=gap)
+    seconds = time.process_time() - start
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    state = f"{result.status}, relative gap {result.gap / abs(result.energy):.1e}"
+    return seconds, result.energy, state, 1024.0 * more / crf.unary.nbytes
+
+
+def compare_gaps(gaps: tuple[float, ...], shapes: dict) -> None:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    def alone(function, *arguments):
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            return pool.submit(function, *arguments).result()
+
+    for name, shape in shapes.items():
+        theirs, least = alone(expand, *shape)
+        for gap in gaps:
+            seconds, energy, state, memory = alone(solve_large, shape, gap)
+            print(
+                f"{name}, gap={gap:g}: {seconds:.2f} s, gco {theirs:.2f} s: "
+                f"{seconds / theirs:.2f}x; energy {(energy - least) / abs(least):+.1e} of gco's; "
+                f"{state}; {memory:.1f}x the unary costs' bytes",
+                flush=True,
+            )
+
+
 def first_call() -> None:
     code = (
         "import time, numpy as np, gmlearn as gm; crf = gm.CRF(100, "
@@ -179,8 +261,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="P1,P2,P3,P3b,P4,P5,maxflow,copy,first")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--gaps", default="1e-3,1e-4,0", help="for --only gaps")
+    parser.add_argument("--large", default="", help="only problems with this in their name")
+    parser.add_argument("--largest", action="store_true")
     args = parser.parse_args()
     only = args.only.split(",")
+    if only == ["gaps"]:
+        shapes = {**LARGE, **(LARGEST if args.largest else {})}
+        shapes = {name: shape for name, shape in shapes.items() if args.large in name}
+        return compare_gaps(tuple(map(float, args.gaps.split(","))), shapes)
     unit = gco_seconds(5)
     print(f"unit: gco-wrapper's expansion on P1, {unit:.4f} CPU s")
     for name, (solver, gap) in PROBLEMS.items():
