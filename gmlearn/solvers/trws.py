@@ -63,7 +63,7 @@ class PairwiseMessages:
         first[self._place[lower]] = True
         ptr, middle = ends[:2]
         gamma = 1.0 / np.maximum(np.maximum(middle - ptr[:-1], ptr[1:] - middle), 1)
-        self._graph = Graph(crf.offsets, *ends, first, gamma)
+        self._graph = Graph(crf.offsets, *ends, first=first, gamma=gamma)
         self.message = np.zeros(self._graph.home[-1])
         self._towards = 0  # the end, lower or higher, that messages were sent to
         self.work = 2.0 * sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in blocks)
