@@ -61,10 +61,10 @@ class PairwiseMessages:
         lower = np.arange(len(self.edges)), (self.edges[:, 0] > self.edges[:, 1]).astype(np.int64)
         first = np.zeros(len(edge), bool)
         first[self._place[lower]] = True
-        ptr, middle = ends[:2]
+        ptr, middle, other, home, target = ends
         gamma = 1.0 / np.maximum(np.maximum(middle - ptr[:-1], ptr[1:] - middle), 1)
-        self._graph = Graph(crf.offsets, *ends, first=first, gamma=gamma)
-        self.message = np.zeros(self._graph.home[-1])
+        self._graph = Graph(crf.offsets, ptr, middle, other, home, target, first, gamma)
+        self.message = np.zeros(home[-1])
         self._towards = 0  # the end, lower or higher, that messages were sent to
         self.work = 2.0 * sum(max(b.form_size(), 2.0 * len(b) * b.max_states) for b in blocks)
         self.labels = np.zeros(crf.n_vars, np.int64)
