@@ -139,7 +139,10 @@ from gmlearn.io import (
 from gmlearn.experiments import (
     Experiment as Experiment,
     Run as Run,
+    clustering_accuracy as clustering_accuracy,
+    contingency_table as contingency_table,
     mean_and_error as mean_and_error,
+    normalised_mutual_information as normalised_mutual_information,
 )
 from gmlearn._utils.files import atomic_write as atomic_write
 from gmlearn._utils.lazy import lazy_exports as lazy_exports

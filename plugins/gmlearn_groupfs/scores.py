@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+import gmlearn as gm
 
-def accuracy(truth: np.ndarray, labels: np.ndarray) -> float:
-    """Share of points right under the best one-to-one matching of clusters and classes."""
-    size = int(max(truth.max(), labels.max())) + 1
-    table = np.zeros((size, size))
-    np.add.at(table, (truth, labels), 1)
-    rows, columns = linear_sum_assignment(-table)
-    return float(table[rows, columns].sum() / truth.size)
-
-
-def accuracy_and_nmi(truth: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """ACC and normalised mutual information."""
-    from sklearn.metrics import normalized_mutual_info_score
-
-    return accuracy(truth, labels), float(normalized_mutual_info_score(truth, labels))
+accuracy = gm.clustering_accuracy
 
 
 def random_links(
