@@ -21,7 +21,7 @@ from gmlearn.potentials.base import Block
 from gmlearn.potentials.ragged_block import RaggedBlock
 from gmlearn.slaves import CliqueGroup, FreeGroup, SlaveGroup, SlaveResult
 from gmlearn.slaves.base import Features
-from gmlearn.slaves.choose import choose_solver, has_edge_form
+from gmlearn.slaves.choose import choose_solver
 from gmlearn.slaves.elimination import c_strides
 from gmlearn.slaves.junction_tree import dense_tables
 
@@ -331,6 +331,33 @@ class Slaves:
         theta = self.recall(old.keep(share + lam, [g.prepare(w) for g in old.groups]))
         return theta - self.spread(self.mean(theta))
 
+    # ------------------------------------------------------------------ slaves that come later
+
+    def grow(self, mean: np.ndarray, theta: np.ndarray) -> Slaves | None:
+        """Slaves to go on with where an ascent has come to rest; None: these are all.
+
+        The ascent goes on from the multipliers that it has (see `carry`). So slaves may come in
+        when they are needed, such as cycles that the relaxation cuts once, or larger windows where
+        labels stay fractional. What comes in must cost nothing that is not taken from others.
+
+        Parameters
+        ----------
+        mean : float (n_coords,), averages of the slaves' minimisers over many rounds: close to a
+            solution of the relaxation.
+        theta : float (D,), the present costs of all dual variables.
+        """
+        return None
+
+    @property
+    def grows(self) -> bool:
+        """Does a subclass say which slaves come later?"""
+        return type(self).grow is not Slaves.grow
+
+    @property
+    def of_labels(self) -> bool:
+        """Are the first coordinates those of the labels [x_v = l]?"""
+        return type(self).indicators is Slaves.indicators
+
     def indicators(self, labels: np.ndarray) -> np.ndarray:
         """The coordinates (n_coords,) of a labelling (V,)."""
         out = np.zeros(self.n_coords)
@@ -428,11 +455,6 @@ def joint_keys(block: Block, shape: tuple[int, ...], parts: np.ndarray) -> np.nd
     for column in members.T:
         key = hashed(key + column[:, None].astype(np.uint64))
     return hashed(key + np.arange(math.prod(shape), dtype=np.uint64))
-
-
-def is_edge_block(block: Block) -> bool:
-    """Does the block consist of edges that trees can hold at no more than their slaves' cost?"""
-    return has_edge_form(block)
 
 
 def clique_groups(crf: CRF, blocks: Sequence[Block], power: str | None) -> list[SlaveGroup]:

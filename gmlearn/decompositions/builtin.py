@@ -8,13 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmlearn.decompositions.base import (
-    Decomposition,
-    Slaves,
-    clique_groups,
-    is_edge_block,
-    with_free_variables,
-)
+from gmlearn.decompositions.base import Decomposition, Slaves, clique_groups, with_free_variables
 from gmlearn.decompositions.forests import forest_slaves, is_forest
 from gmlearn.decompositions.hypertrees import SpanningHypertrees
 from gmlearn.decompositions.subgraphs import MAX_CLIQUE, Components
@@ -22,6 +16,7 @@ from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid, grid_widths
 from gmlearn.potentials.base import Block
 from gmlearn.registry import registry
+from gmlearn.slaves.choose import has_edge_form
 from gmlearn.slaves.elimination import MAX_TOTAL, elimination_order
 
 #: what one soft slave for each connected part may cost, and the most variables that are looked at
@@ -72,7 +67,7 @@ class RowsColumns(Chains):
     joint = False
 
     def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
-        edges = [b.variables for b in crf.clique_blocks if is_edge_block(b)]
+        edges = [b.variables for b in crf.clique_blocks if has_edge_form(b)]
         if not edges or find_grid(np.concatenate(edges), crf.n_vars) is None:
             raise ValueError(
                 f"decomposition 'rows-columns': the edges of {crf} are not those of a 4-connected "

@@ -6,15 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gmlearn.decompositions.base import (
-    Slaves,
-    clique_groups,
-    is_edge_block,
-    with_free_variables,
-)
+from gmlearn.decompositions.base import Slaves, clique_groups, with_free_variables
 from gmlearn.model.crf import CRF
 from gmlearn.potentials.base import Block
 from gmlearn.slaves import ForestGroup, JunctionTreeGroup, Part, SlaveGroup
+from gmlearn.slaves.choose import has_edge_form
 from gmlearn.slaves.junction_tree import by_shape
 
 #: (edges (E, 2), first variables of the parts of a joined model) -> tree (E,) of each edge
@@ -26,7 +22,7 @@ def is_forest(crf: CRF) -> bool:
     from gmlearn.decompositions._assign_numba import has_cycle
 
     blocks = crf.clique_blocks
-    if not all(is_edge_block(b) for b in blocks):
+    if not all(has_edge_form(b) for b in blocks):
         return False
     if sum(len(b) for b in blocks) >= max(crf.n_vars, 1):
         return False
@@ -41,7 +37,7 @@ def forest_slaves(crf: CRF, assign: Assignment, power: str | None) -> Slaves:
     Soft slaves hold parallel edges together: apart, a tree with two blocks on its edges would not
     be exact.
     """
-    edge_blocks = [b for b in crf.clique_blocks if is_edge_block(b)]
+    edge_blocks = [b for b in crf.clique_blocks if has_edge_form(b)]
     groups: list[SlaveGroup] = []
     if edge_blocks:
         edges = np.concatenate([b.variables for b in edge_blocks])
@@ -59,7 +55,7 @@ def forest_slaves(crf: CRF, assign: Assignment, power: str | None) -> Slaves:
         else:
             tree = assign(edges, crf.parts)
             groups.append(ForestGroup(edge_blocks, tree, int(tree.max()) + 1, crf.offsets))
-    groups += clique_groups(crf, [b for b in crf.clique_blocks if not is_edge_block(b)], power)
+    groups += clique_groups(crf, [b for b in crf.clique_blocks if not has_edge_form(b)], power)
     return Slaves(crf, with_free_variables(crf, groups))
 
 

@@ -95,7 +95,7 @@ class TemperedSlaves:
         slaves = self.slaves
         if not all(g.own_temperatures for g in slaves.groups) or slaves.n_slaves == 0:
             return False
-        if type(slaves).indicators is not Slaves.indicators:
+        if not slaves.of_labels:
             return False
         variable, _ = slave_variables(slaves)
         held = np.bincount(variable, minlength=slaves.crf.n_vars)
@@ -201,8 +201,7 @@ def slave_temperatures(slaves: Slaves, held: Held = None) -> np.ndarray:
 
 def held_by(slaves: Slaves) -> Held:
     """`slave_variables`, where coordinates are labels of variables."""
-    own = type(slaves).indicators is not Slaves.indicators
-    return None if own else slave_variables(slaves)
+    return slave_variables(slaves) if slaves.of_labels else None
 
 
 def slave_variables(slaves: Slaves) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from gmlearn._utils.validation import check_choice
 from gmlearn.decompositions import decompose
-from gmlearn.decompositions.base import is_edge_block
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import Tables
@@ -29,6 +28,7 @@ from gmlearn.probabilities.expected import (
 )
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem
 from gmlearn.probabilities.result import Marginals
+from gmlearn.slaves.choose import has_edge_form
 from gmlearn.solvers.api import solve
 
 #: largest change of a probability at which a pass is the last one
@@ -207,7 +207,7 @@ def tree_model(crf: CRF, tree: np.ndarray) -> CRF:
     """The model with no cliques but edges inside a tree."""
     forest = CRF(crf.n_states)
     for block in crf.clique_blocks:
-        if is_edge_block(block) or block.arity == 2:
+        if has_edge_form(block) or block.arity == 2:
             ends = tree[block.members].reshape(-1, 2)
             part = block.take(np.flatnonzero(ends[:, 0] == ends[:, 1]))
             if len(part):

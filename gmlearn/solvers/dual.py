@@ -4,7 +4,8 @@ the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -20,43 +21,73 @@ from gmlearn.solvers.warm import SlaveCosts
 
 #: calls of all slaves in one round, about, with the steps between them
 PASSES = 8.0
+#: (window, fraction) of `drive`: where slaves that grow are asked for more
+AT_REST = (8, 0.05)
 
 
 def drive(
     problem: Problem,
     dual: Dual,
-    rounds: Iterable[Round],
+    ascend: Callable[[Dual], Iterable[Round]],
     max_iter: int,
     decode_every: int = 10,
     stall: tuple[int, float] | None = None,
-) -> None:
-    """Run a master until the problem says stop, it ends by itself, or it stalls.
+) -> Dual:
+    """Run a master until the problem says stop, it ends by itself, or it stalls; returns the dual
+    where it ended, whose multipliers are kept for the result.
+
+    Where the slaves grow, they are asked for more whenever the bound comes to rest, and the ascent
+    goes on from the multipliers that it has.
 
     Parameters
     ----------
-    dual : what the rounds ascend; its multipliers are kept for the result.
+    ascend : the rounds that ascend a dual from its multipliers on.
     decode_every : rounds between decodings. Labellings are polished at rounds 1, 2, 4, 8, ... and
         at the end.
     stall : (window, fraction): stop when the bound rises by less than `fraction` of the gap within
         `window` rounds.
     """
+    growing = dual.slaves.grows
+    while True:
+        last = _ascend(
+            problem, dual, ascend(dual), max_iter, decode_every, AT_REST if growing else stall
+        )
+        problem.costs = SlaveCosts.of(dual, problem.options.decomposition)
+        if not growing or problem.stop(max_iter):
+            return dual
+        mean = last.mean if last.blend is None else last.blend
+        more = dual.slaves.grow(mean, dual.share + dual.lam)
+        if more is None:
+            growing = False
+        else:
+            dual = Dual(more, problem.w, more.carry(dual.slaves, dual.lam, problem.w))
+
+
+def _ascend(
+    problem: Problem,
+    dual: Dual,
+    rounds: Iterable[Round],
+    max_iter: int,
+    decode_every: int,
+    stall: tuple[int, float] | None,
+) -> Round:
+    """One ascent of `drive`, with the same slaves; returns its last round."""
     slaves = dual.slaves
     recent: list[float] = []
-    last = None
+    undecoded = False
     work = PASSES * sum(group.work for group in slaves.groups)
     for k, current in enumerate(rounds):
-        last = current
         problem.iterations += 1
         problem.count(work)
         problem.raise_bound(current.bound)
         agreed = current.disagreement == 0.0
-        if agreed or k % decode_every == 0 or k & (k - 1) == 0:
+        polish = agreed or k & (k - 1) == 0
+        undecoded = not polish
+        if polish or k % decode_every == 0:
             # slaves that share nothing, or relax, agree on labels that are not optimal
-            polish = agreed or k & (k - 1) == 0
             source = "agreement of all slaves" if agreed else "slaves' majority"
             for labels in proposals(slaves, current):
                 (problem.polisher if polish else Problem.offer)(problem, labels, source)
-            last = None if polish else current
         problem.log()
         # its own: a better bound may be known before
         recent.append(max(current.bound, recent[-1] if recent else -np.inf))
@@ -66,10 +97,10 @@ def drive(
         left = max(problem.energy - recent[-1], 0.0)
         if full and recent[-1] - recent[-1 - stall[0]] < stall[1] * left:  # type: ignore[index]
             break
-    if last is not None and not problem.closed:
-        for labels in proposals(slaves, last):
+    if undecoded and not problem.closed:
+        for labels in proposals(slaves, current):
             problem.polisher(problem, labels, "slaves' majority")
-    problem.costs = SlaveCosts.of(dual, problem.options.decomposition)
+    return current
 
 
 def start(problem: Problem, slaves: Slaves) -> Dual:
@@ -114,7 +145,7 @@ class DualSubgradient(MapSolver):
             options.get("target", None),
         )
         dual = start(problem, decompose(problem.crf, options.decomposition))
-        drive(problem, dual, ascend_subgradient(dual, rule), max_iter=1000)
+        drive(problem, dual, partial(ascend_subgradient, rule=rule), max_iter=1000)
 
 
 class BCFW(MapSolver):
@@ -130,7 +161,7 @@ class BCFW(MapSolver):
         dual = start(problem, decompose(problem.crf, options.decomposition))
         reach = check_number("reach", options.get("reach", 1.0), low=0, strict=True)
         passes = check_number("passes", options.get("passes", 4), low=1, integer=True)
-        rounds = ascend_bcfw(dual, reach=reach, passes=passes)
+        rounds = partial(ascend_bcfw, reach=reach, passes=passes)
         drive(problem, dual, rounds, max_iter=400, decode_every=4)
 
 
@@ -147,4 +178,5 @@ class MPLP(MapSolver):
             decompose(problem.crf, "per-clique" if name == "auto" else name, "min_marginals")
         )
         dual = start(problem, slaves)
-        drive(problem, dual, ascend_mplp(dual, problem.w), max_iter=500, stall=(20, 1e-7))
+        rounds = partial(ascend_mplp, w=problem.w)
+        drive(problem, dual, rounds, max_iter=500, stall=(20, 1e-7))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gmlearn._utils.threads import in_thread
-from gmlearn.decompositions import Slaves, decompose
+from gmlearn.decompositions import decompose
 from gmlearn.master import Dual, ascend_bcfw
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, table_entries
@@ -54,39 +54,58 @@ PER_TABLE, READS = 2e-5, 10.0
 NODES_PER_SECOND = 3e4
 
 
-def ascend(problem: Problem, patience: float = 1e-3) -> Dual | None:
-    """Raise the bound with the method that suits the structure; returns the dual state, None if
-    TRW-S alone was enough.
+class Swept(NamedTuple):
+    """What sweeps of messages leave.
 
-    Pairwise models: TRW-S until it stalls, an exact finish if very little is left, else BCFW on
-    chains from its messages. Others: SRMP until it stalls, then BCFW on chains and cliques, from
-    the start: where SRMP stalls, its messages are no good place to go on from. With the multipliers
-    of an earlier result, each goes on from its own.
+    begin : the slaves to go on with, at the multipliers to begin from.   stalled : where SRMP
+    stalled, None if it did not run: its messages are no good place to go on from.
     """
-    settled = None
+
+    begin: Dual
+    stalled: Dual | None = None
+
+
+def sweep(problem: Problem, patience: float = 1e-3) -> Swept | None:
+    """Raise the bound by messages until they stall: TRW-S on pairwise models, SRMP on others that
+    it suits; None if TRW-S alone was enough. With the multipliers of an earlier result each goes
+    on from its own.
+    """
     if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
-        dual = _ascend_by_messages(problem, patience)
-        if dual is None:
-            return None
-    else:
-        dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)
-        kept = problem.kept.costs
-        if kept is not None and kept.decomposition != "per-clique":
-            problem.kept.restore(dual)
-        elif problem.options.decomposition == "auto" and srmp_suits(dual.slaves):
-            settled = run_srmp(problem, max_iter=100, stall=(10, 10 * patience))
-            if problem.closed:
-                return settled
+        dual = _chains_of_messages(problem, patience)
+        return None if dual is None else Swept(dual)
+    dual, stalled = Dual(decompose(problem.crf, problem.options.decomposition), problem.w), None
+    kept = problem.kept.costs
+    if kept is not None and kept.decomposition != "per-clique":
+        problem.kept.restore(dual)
+    elif problem.options.decomposition == "auto" and srmp_suits(dual.slaves):
+        stalled = run_srmp(problem, max_iter=100, stall=(10, 10 * patience))
+    return Swept(dual, stalled)
+
+
+def ascend(problem: Problem, patience: float = 1e-3) -> Dual | None:
+    """Raise the bound with the methods that suit the structure; returns the dual state, None if
+    TRW-S alone was enough.
+    """
+    swept = sweep(problem, patience)
+    return None if swept is None else ascend_from(problem, swept, patience)
+
+
+def ascend_from(problem: Problem, swept: Swept, patience: float = 1e-3) -> Dual:
+    """Raise the bound by BCFW from where messages have led; returns the dual at the best bound."""
+    dual, stalled = swept
+    if stalled is not None and problem.closed:
+        return stalled
     if not problem.stop():
-        rounds = ascend_bcfw(dual)
-        drive(problem, dual, rounds, max_iter=1000, decode_every=8, stall=(25, patience))
-    if settled is not None and settled.round().bound > dual.round().bound:
-        problem.costs = SlaveCosts.of(settled, "per-clique")
-        return settled
+        dual = drive(
+            problem, dual, ascend_bcfw, max_iter=1000, decode_every=8, stall=(25, patience)
+        )
+    if stalled is not None and stalled.round().bound > dual.round().bound:
+        problem.costs = SlaveCosts.of(stalled, "per-clique")
+        return stalled
     return dual
 
 
-def _ascend_by_messages(problem: Problem, patience: float) -> Dual | None:
+def _chains_of_messages(problem: Problem, patience: float) -> Dual | None:
     """TRW-S, and the chains with its multipliers, or with those of an earlier result if they are
     better; None if TRW-S was enough.
     """
@@ -107,7 +126,7 @@ def prune(problem: Problem, dual: Dual, ceiling: float | None = None) -> np.ndar
     use; None if slaves cannot tell.
     """
     top = problem.energy if ceiling is None else ceiling
-    if not np.isfinite(top) or type(dual.slaves) is not Slaves:
+    if not np.isfinite(top) or not dual.slaves.of_labels:
         return None
     bound, reduced = dual.reduced_costs()
     allowed = bound + reduced[: problem.crf.n_coords] <= top + 1e-9 * max(problem.scale, abs(top))

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_edge_block
 from gmlearn.decompositions.builtin import assign_chains
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import Tables
 from gmlearn.potentials.base import Block
 from gmlearn.slaves import CliqueGroup
-from gmlearn.slaves.choose import NoSolverError, choose_solver
+from gmlearn.slaves.choose import NoSolverError, choose_solver, has_edge_form
 from gmlearn.solvers.moves import MoveCosts, Moves
 from gmlearn.solvers.problem import MapSolver, Problem
 
@@ -297,7 +296,7 @@ class ChainICM(MapSolver):
     def refuses(self, crf: CRF) -> str | None:
         return (
             None
-            if any(is_edge_block(b) for b in crf.clique_blocks)
+            if any(has_edge_form(b) for b in crf.clique_blocks)
             else "the model has no edges, use 'icm'"
         )
 

@@ -32,7 +32,7 @@ def srmp_suits(slaves: Slaves) -> bool:
     """Is SRMP a good start for a model that `slaves` cover: ordinary coordinates, and
     min-marginals at no more than `AFFORDABLE` times the cost of minima?
     """
-    if type(slaves) is not Slaves or srmp_refuses(slaves.crf) is not None:
+    if not slaves.of_labels or slaves.grows or srmp_refuses(slaves.crf) is not None:
         return False
     pairs = [
         (g, choose_solver(g.block, "min_marginals"))

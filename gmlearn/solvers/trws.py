@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import find_grid
 from gmlearn.potentials.form import DENSE, POTTS
 from gmlearn.slaves import EdgeCosts
+from gmlearn.slaves.choose import has_edge_form
 from gmlearn.solvers.problem import MapSolver, Problem
 from gmlearn.solvers.warm import KeptMessages
 
@@ -315,7 +315,7 @@ def _grid_layout(
 
 def trws_refuses(crf: CRF) -> str | None:
     """Why TRW-S cannot take a model; None if it can."""
-    odd = [b for b in crf.clique_blocks if not is_edge_block(b)]
+    odd = [b for b in crf.clique_blocks if not has_edge_form(b)]
     return f"{odd[0]} is not a block of edges" if odd else None
 
 
@@ -374,9 +374,11 @@ def run_messages(
                     continue
                 if improve:
                     labels = problem.polisher.icm(labels)
-                if near or improve or problem.options.warm is not None:
-                    problem.polisher.combine(problem, labels)
-                problem.offer(labels, source)
+                fuse = near or improve or problem.options.warm is not None
+                if fuse and np.isfinite(problem.energy):
+                    problem.polisher.combine(problem, labels)  # at least as good as either
+                else:
+                    problem.offer(labels, source)
         problem.log()
         window = bound - recent[-1 - stall[0]] if k >= stall[0] else np.inf
         if problem.stop() or window < max(stall[1] * problem.gap, 0.01 * gap * size):

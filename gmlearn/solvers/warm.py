@@ -173,7 +173,7 @@ def reduced_costs(
         dual = _kept_dual(crf, w, kept or Multipliers(crf.n_states))
     except NoSolverError:
         return table
-    if bound < np.inf and type(dual.slaves) is Slaves:
+    if bound < np.inf and dual.slaves.of_labels:
         current, reduced = dual.reduced_costs()
         # the bound may be rounded up, or proved in another way
         table[has] += np.maximum(reduced[: crf.n_coords] - (bound - current), 0.0)

@@ -107,14 +107,18 @@ class CycleRelaxation:
         return True
 
 
-def violated_cycles(graph: EdgeGraph, y: np.ndarray) -> scipy.sparse.csr_array:
-    """Rows (P, M) of the most violated cycle inequality of every edge, y_e - (rest of y) <= 0."""
+def violated_cycles(
+    graph: EdgeGraph, y: np.ndarray, least: float = _VIOLATED
+) -> scipy.sparse.csr_array:
+    """Rows (P, M) of the most violated cycle inequality of every edge, y_e - (rest of y) <= 0,
+    where it is violated by more than `least`.
+    """
     from scipy.sparse.csgraph import dijkstra
 
     from gmlearn_multicut import _cycles_numba as kernels
 
     n, m = graph.n_nodes, len(graph.edges)
-    chosen = np.flatnonzero(y > _VIOLATED)
+    chosen = np.flatnonzero(y > least)
     chosen = chosen[np.argsort(-y[chosen], kind="stable")][:_MOST_CUTS]
     if len(chosen) == 0:
         return scipy.sparse.csr_array((0, m))
@@ -126,7 +130,7 @@ def violated_cycles(graph: EdgeGraph, y: np.ndarray) -> scipy.sparse.csr_array:
         lengths, directed=False, indices=sources, return_predecessors=True, limit=1.0
     )
     target = second[chosen]
-    worse = distance[row, target] < y[chosen] - _VIOLATED
+    worse = distance[row, target] < y[chosen] - least
     chosen, row, target = chosen[worse], row[worse], target[worse]
     if len(chosen) == 0:
         return scipy.sparse.csr_array((0, m))

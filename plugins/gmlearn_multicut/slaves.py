@@ -22,9 +22,12 @@ from gmlearn_multicut.graph import EdgeGraph, unique_pairs
 from gmlearn_multicut.losses import PairLoss
 from gmlearn_multicut.potentials import SignedGraph, small_models
 from gmlearn_multicut.primal import at_most
+from gmlearn_multicut.relaxation import violated_cycles
 
 #: triangles of an edge, and edges of a cycle, at most
 _MOST_TRIANGLES, _LONGEST = 20, 8
+#: violation from which on a cycle comes in: the averages of an ascent are no exact solution
+_VISIBLE = 0.02
 
 
 class CycleGroup(gm.SlaveGroup):
@@ -66,15 +69,23 @@ class CycleGroup(gm.SlaveGroup):
     def slave_features(self, result: gm.SlaveResult) -> dict[str, np.ndarray]:
         return {}
 
+    def joined(self, coords: np.ndarray, sizes: np.ndarray) -> CycleGroup:
+        """These cycles and others."""
+        both = np.concatenate([self.coords, coords]), np.concatenate([self.edges_of, sizes])
+        return CycleGroup(*(part.astype(np.int64) for part in both))
+
     def take(self, index: np.ndarray) -> CycleGroup:
         kept = np.isin(self.owner, index)
         return CycleGroup(self.coords[kept], self.edges_of[index])
 
 
 class MulticutSlaves(gm.Slaves):
-    """A model of Potts edges without unary costs, covered by short cycles; coordinates y_e."""
+    """A model of Potts edges without unary costs, covered by cycles; coordinates y_e.
 
-    def __init__(self, crf: gm.CRF):
+    Short cycles at first; those whose inequality is violated come in when the ascent is at rest.
+    """
+
+    def __init__(self, crf: gm.CRF, cycles: CycleGroup | None = None):
         reason = why_not_multicut(crf)
         if reason is not None:
             raise ValueError(f"decomposition 'cycles': {reason}")
@@ -84,7 +95,17 @@ class MulticutSlaves(gm.Slaves):
         ends = np.cumsum([len(b) for b in self.blocks])[:-1]
         self.pair_of = np.split(where, ends) if self.blocks else []
         self.graph = EdgeGraph(crf.n_vars, pairs, np.zeros(len(pairs)))
-        super().__init__(crf, [short_cycles(self.graph)], len(pairs))
+        self.cycles = short_cycles(self.graph) if cycles is None else cycles
+        super().__init__(crf, [self.cycles], len(pairs))
+
+    def grow(self, mean: np.ndarray, theta: np.ndarray) -> MulticutSlaves | None:
+        """The same with the violated cycles of the relaxed cuts."""
+        violated = violated_cycles(self.graph, np.clip(mean, 0.0, 1.0), _VISIBLE)
+        if violated.shape[0] == 0:
+            return None
+        return MulticutSlaves(
+            self.crf, self.cycles.joined(violated.indices, np.diff(violated.indptr))
+        )
 
     def unary(self, w: Mapping[str, np.ndarray]) -> np.ndarray:
         total = np.zeros(self.n_coords)

@@ -280,6 +280,55 @@ def test_a_solve_goes_on_with_added_slaves():
         assert warm.bound >= first.bound - 1e-8
 
 
+class Squares(gm.Slaves):
+    """Windows of a stranger: those of `later` come in where labels stay fractional."""
+
+    def __init__(self, crf, sets, later):
+        made = gm.Subgraphs(sets).decompose(crf)
+        super().__init__(crf, made.groups, shared=made.shared)
+        self.sets, self.later = sets, later
+
+    def grow(self, mean, theta):
+        loose = np.minimum(mean, 1.0 - mean)[: self.crf.n_coords] > 0.05
+        open_ = np.logical_or.reduceat(loose, self.crf.offsets[:-1])
+        late = [s for s in self.later if not open_[s].any()]
+        if len(late) == len(self.later):
+            return None
+        return Squares(self.crf, self.sets + [s for s in self.later if open_[s].any()], late)
+
+
+class GrowingSquares(gm.Decomposition):
+    name = "growing-squares"
+
+    def __init__(self, later=None):
+        self.later = later
+
+    def decompose(self, crf, power=None):
+        if power is not None or crf.n_vars < 4:
+            raise ValueError("no")
+        edges = [e for b in crf.clique_blocks if b.arity == 2 for e in b.variables]
+        if not edges:
+            raise ValueError("no edges")
+        later = [np.arange(s, s + 3) for s in range(crf.n_vars - 2)]
+        return Squares(crf, edges, later if self.later is None else self.later)
+
+
+@pytest.mark.parametrize(("solver", "rounds"), [("bcfw", 60), ("dual-subgradient", 300)])
+@pytest.mark.parametrize("seed", range(2))
+def test_windows_come_in_during_the_ascent(seed, solver, rounds):
+    crf = spin_glass(8, 8, seed)
+    later = [np.asarray(s) for s in gm.grid_cliques(8, 8, 3, 3)]
+    best = gm.solve(crf, solver="exact").energy
+    loose = gm.solve(crf, solver=solver, decomposition=GrowingSquares([]), max_iter=rounds)
+    found = gm.solve(crf, solver=solver, decomposition=GrowingSquares(later), max_iter=rounds)
+    assert loose.bound < found.bound - 0.5 and found.bound <= best + 1e-6
+    assert np.diff(found.history.bound).min() >= 0.0
+
+
+def test_the_kit_checks_slaves_that_come_in_later():
+    gm.testing.check(GrowingSquares())
+
+
 def test_multipliers_of_another_model_are_of_use_where_slaves_are_the_same():
     crf, other = spin_glass(6, 6, 0), spin_glass(6, 6, 0)
     other.add(gm.Potts([[0, 7], [14, 21]], 1.0))

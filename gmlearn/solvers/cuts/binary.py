@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gmlearn.decompositions.base import is_edge_block
 from gmlearn.model.crf import CRF
+from gmlearn.slaves.choose import has_edge_form
 from gmlearn.solvers.cuts.flow import FlowGraph
 from gmlearn.solvers.problem import MapSolver, Problem, SolverRefusal
 
@@ -22,7 +22,7 @@ def binary_edges(
     (1, 0), (1, 1); None if the model is not binary, pairwise and finite.
     """
     blocks = crf.clique_blocks
-    if (crf.n_states != 2).any() or not all(is_edge_block(b) for b in blocks):
+    if (crf.n_states != 2).any() or not all(has_edge_form(b) for b in blocks):
         return None
     unary = crf.unary_costs(w)
     if not (np.abs(unary) < HUGE).all():
@@ -75,7 +75,7 @@ class MaxFlow(MapSolver):
     name = "maxflow"
 
     def refuses(self, crf: CRF) -> str | None:
-        if (crf.n_states > 2).any() or not all(is_edge_block(b) for b in crf.clique_blocks):
+        if (crf.n_states > 2).any() or not all(has_edge_form(b) for b in crf.clique_blocks):
             return "only binary variables and edges"
         return None
 

@@ -15,7 +15,7 @@ from gmlearn_multicut import (
 )
 from gmlearn_multicut.primal import at_most
 from gmlearn_multicut.relaxation import CycleRelaxation, packing_bound, violated_cycles
-from gmlearn_multicut.slaves import MulticutSlaves, short_cycles
+from gmlearn_multicut.slaves import CycleDecomposition, MulticutSlaves, short_cycles
 
 import gmlearn as gm
 
@@ -145,6 +145,33 @@ def test_slaves_add_up_to_the_energy_of_partitions():
         cut = slaves.indicators(labels)
         assert slaves.unary(w) @ cut == pytest.approx(crf.energy(labels, w))
         np.testing.assert_allclose(slaves.unary_features(cut)["edge"], crf.features(labels)["edge"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cycles_that_are_cut_once_come_in_during_the_ascent(seed):
+    """The bound of short cycles ends below that of all cycle inequalities; later ones reach it."""
+    rng = np.random.default_rng(seed)
+    edges = np.unique(np.sort(rng.integers(0, 60, (90, 2)), axis=1), axis=0)
+    edges = edges[edges[:, 0] < edges[:, 1]]
+    crf = multicut_model(60, edges, rng.normal(size=len(edges)), n_labels=8)
+    graph = EdgeGraph.of(60, edges, np.asarray(crf.clique_blocks[0].strength({})))
+    relaxation = CycleRelaxation(graph)
+    while relaxation.separate():
+        assert relaxation.solve()
+    still = gm.solve(crf, solver="bcfw", decomposition=ShortCycles(), max_iter=100)
+    grown = gm.solve(crf, solver="bcfw", decomposition="cycles", max_iter=100)
+    assert still.bound < relaxation.bound - 0.1
+    assert grown.bound == pytest.approx(relaxation.bound, abs=1e-3)
+    assert np.diff(grown.history.bound).min() >= 0.0 and grown.iterations < 60
+
+
+class ShortCycles(CycleDecomposition):
+    """The short cycles alone."""
+
+    def decompose(self, crf, power=None):
+        slaves = super().decompose(crf, power)
+        slaves.grow = lambda mean, theta: None
+        return slaves
 
 
 @pytest.mark.parametrize("solver", ["multicut", "kernighan-lin", "gaec"])
