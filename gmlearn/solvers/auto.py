@@ -31,10 +31,12 @@ from gmlearn.solvers.elimination import Elimination, all_labels, elimination_ord
 from gmlearn.solvers.exact import (
     GLIMPSE,
     Effort,
-    ascend,
+    Swept,
+    ascend_from,
     finish,
     finish_near_the_bound,
     prune,
+    sweep,
     try_finish,
 )
 from gmlearn.solvers.neighbourhood import search_by_energies, search_neighbourhoods
@@ -46,6 +48,8 @@ from gmlearn.solvers.tighten import tighten
 
 #: the relative gap from which on it counts as wide
 WIDE = 1e-4
+#: the relative gap after sweeps up to which the local gap test is tried at once
+NEARLY_TIGHT = 5e-4
 #: without a limit: the work after the ascent in units of the ascent's, and its least seconds, where
 #: the ascent ends with a narrow gap; the most seconds, which are the rule where the gap is wide
 NARROW_RATIO, LEAST_SECONDS, MOST_SECONDS = 10.0, 1.0, 60.0
@@ -64,11 +68,13 @@ MOVES = 1_000_000
 class Run:
     """One problem on its way through the stages.
 
-    dual : where the ascent ended, None if it was not needed or if there is none.   handed_over : is
+    swept : where messages stalled, None if they were enough or if there is no bound.   dual : where
+    the ascent ended, None if it was not needed or if there is none.   handed_over : is
     what is left being solved as smaller models?
     """
 
     problem: Problem
+    swept: Swept | None = None
     dual: Dual | None = None
     handed_over: bool = False
 
@@ -129,7 +135,9 @@ class Auto(MapSolver):
                 share = stage.share(state)
                 # small products on many BLAS threads are far slower than on one, and on a loaded
                 # machine they use up the time limit; a stage may load a BLAS of its own
-                with problem.budget(share, clock_share=min(SLACK * share, 1.0)), one_blas_thread():
+                most = allowance(state) if stage.run is _fix_locally else np.inf
+                slack = min(SLACK * share, 1.0)
+                with problem.budget(share, most, slack), one_blas_thread():
                     stage.run(state)
             if problem.stop() or state.handed_over:
                 return
@@ -199,13 +207,18 @@ AT_ONCE: tuple[Callable[[Run], bool], ...] = (_forest, _claimed, _eliminated, _p
 # ---------------------------------------------------------------------- stages
 
 
-def _ascend(state: Run) -> None:
+def _sweep(state: Run) -> None:
     problem = state.problem
     try:
-        state.dual = ascend(problem)
+        state.swept = sweep(problem)
         problem.notes.append("dual ascent, the model has cycles")
     except NoSolverError as error:
         problem.notes.append(f"local search, no bound: {error}")
+
+
+def _ascend(state: Run) -> None:
+    assert state.swept is not None
+    state.dual = ascend_from(state.problem, state.swept)
 
 
 def _fix_locally(state: Run) -> None:
@@ -263,6 +276,15 @@ def _always(state: Run) -> bool:
     return True
 
 
+def _swept(state: Run) -> bool:
+    return state.swept is not None
+
+
+def _nearly_tight(state: Run) -> bool:
+    """Is the gap that messages leave so small that most labels are settled?"""
+    return _swept(state) and state.tables and state.problem.relative_gap <= NEARLY_TIGHT
+
+
 def _open(state: Run) -> bool:
     """Are there tables, and a dual to prune with?"""
     return state.tables and state.dual is not None
@@ -278,7 +300,10 @@ def _without_tables(state: Run) -> bool:
 
 STAGES = (
     # the bound, labellings, and multipliers for all that follows
-    Stage(_ascend, _always, 0.4, 0.1),
+    Stage(_sweep, _always, 0.4, 0.1),
+    # what stays open where messages are nearly tight is small: much faster than to raise the bound
+    Stage(_fix_locally, _nearly_tight, 1.0, 1.0),
+    Stage(_ascend, _swept, 0.3, 0.1),
     # what the relaxation has settled leaves the model, and what is left falls apart
     Stage(_fix_locally, _open, 1.0, 1.0),
     # pruning closes no wide gap, but small hard models are proved at once by branch and bound
