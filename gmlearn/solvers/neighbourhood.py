@@ -75,10 +75,10 @@ def fixed_energy(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> float
     outside = np.ones(graph.n_vars, bool)
     outside[region] = False
     chosen = (graph.offsets[:-1] + x)[outside]
-    apart = np.bincount(graph.owner, ~outside[graph.scope], graph.n_factors) == 0
+    outer = np.bincount(graph.owner, ~outside[graph.scope], graph.n_factors) == 0
     steps = np.bincount(graph.owner, x[graph.scope] * graph.stride, graph.n_factors)
-    at = graph.start[apart] + steps[apart].astype(np.int64)
-    return float(graph.unary[chosen].sum() + (graph.scale[apart] * graph.values[at]).sum())
+    at = graph.start[outer] + steps[outer].astype(np.int64)
+    return float(graph.unary[chosen].sum() + (graph.scale[outer] * graph.values[at]).sum())
 
 
 class Neighbourhoods:

@@ -74,25 +74,28 @@ class Polisher:
     def _icm_by_energies(
         self, x: np.ndarray, sweeps: int, deadline: Callable[[], bool], dirty: np.ndarray | None
     ) -> np.ndarray:
-        every, colour, apart = self.costs.order
+        every, colour, independent = self.costs.order
         for _ in range(sweeps):
             order, before = every if dirty is None else every[dirty[every]], x.copy()
             work = np.cumsum(self.crf.n_states[order]) // BATCH
             cuts = np.flatnonzero((np.diff(work) > 0) | (np.diff(colour[order]) > 0)) + 1
             for variables in np.split(order, cuts):
-                while not deadline() and self.apply(self.costs.singles(variables, x), x, apart)[1]:
+                while (
+                    not deadline()
+                    and self.apply(self.costs.singles(variables, x), x, independent)[1]
+                ):
                     continue
             if deadline() or np.array_equal(x, before):
                 break
             dirty = self.costs.near(np.flatnonzero(x != before))
         return x
 
-    def apply(self, moves: Moves, x: np.ndarray, apart: bool = False) -> tuple[int, int]:
+    def apply(self, moves: Moves, x: np.ndarray, independent: bool = False) -> tuple[int, int]:
         """Make the moves that lower the energy, in place; returns how many, and how many not.
 
         Of those that touch a variable the best is kept; together they must do no worse than the
-        best alone, else only the better half of them is made, and so on. apart : do no two
-        variables share a clique, so that this need not be checked?
+        best alone, else only the better half of them is made, and so on. independent : do no
+        two variables share a clique, so that this need not be checked?
         """
         change = self.costs.changes(moves, x)
         good = np.flatnonzero(change < -self.costs.tol)
@@ -106,7 +109,11 @@ class Polisher:
         late = np.bincount(owner, owner != first[chosen.variable], len(good)) > 0
         chosen, least = chosen.take(np.flatnonzero(~late)), change[good[0]]
         n = len(chosen)
-        while not apart and len(chosen) > 1 and self.costs.changes(chosen.at_once(), x)[0] > least:
+        while (
+            not independent
+            and len(chosen) > 1
+            and self.costs.changes(chosen.at_once(), x)[0] > least
+        ):
             chosen = chosen.take(np.arange(len(chosen) // 2))
         x[chosen.variable] = chosen.label
         return len(chosen), n - len(chosen)
@@ -192,7 +199,7 @@ class Polisher:
         cuts = np.flatnonzero(np.diff(part[order])) + 1
         moves = Moves(np.unique([0, *cuts, len(differ)]), differ[order], y[differ[order]])
         better = x.copy()
-        self.apply(moves, better, apart=True)
+        self.apply(moves, better, independent=True)
         return better
 
     def chain_icm(

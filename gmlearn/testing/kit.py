@@ -340,6 +340,13 @@ def expect_close(found: Any, truth: Any, what: str, tol: float = TOL) -> None:
         )
 
 
+def expect_below(found: Any, limit: Any, what: str) -> None:
+    """`found` exceeds `limit` nowhere, up to rounding; `what` says what it would mean."""
+    found, limit = np.atleast_1d(found), np.atleast_1d(limit)
+    above = found > limit + TOL * (1 + np.abs(np.where(np.isfinite(limit), limit, 0)))
+    expect(~above, f"{what}: {found[above][:1]} > {limit[above][:1]}")
+
+
 def expect_features(found: Any, truth: dict[str, Any], what: str) -> None:
     """Feature mappings are equal; a segment left out counts as zeros."""
     extra = [name for name in found if name not in truth]

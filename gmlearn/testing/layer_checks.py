@@ -15,7 +15,7 @@ from gmlearn.decompositions.base import Decomposition, Slaves, with_free_variabl
 from gmlearn.layers import LossPlan, structured_loss
 from gmlearn.model.crf import CRF
 from gmlearn.slaves.base import CliqueGroup
-from gmlearn.testing.kit import LAYER, NotApplicable, check_of, expect, expect_close
+from gmlearn.testing.kit import LAYER, NotApplicable, check_of, dot, expect, expect_close
 from gmlearn.testing.models import random_labels
 
 Weights = dict[str, np.ndarray]
@@ -64,6 +64,17 @@ def moved(w: Weights, change: Weights, step: float) -> Weights:
     return {name: w[name] + step * change[name] for name in w}
 
 
+def _expect_slope(slope: float, sides: list[float], what: str) -> None:
+    difference = (sides[0] - sides[1]) / (2 * STEP)
+    what = f"the derivative of {what} (against a central difference)"
+    expect_close(float(slope), difference, what, tol=DIFFERENCE)
+
+
+def _exact_soft(group: Any) -> None:
+    if not getattr(group.solver, "soft_exact", True):
+        raise NotApplicable("its log-partition only bounds")
+
+
 def compare_gradients(group: Any, w: Weights, rng: np.random.Generator, kind: str) -> None:
     """Central differences along random directions in costs and in weights."""
     crf, truth = model_of(group, w, rng)
@@ -72,25 +83,14 @@ def compare_gradients(group: Any, w: Weights, rng: np.random.Generator, kind: st
     at = plan(costs, w)
     change = costs_of(crf, rng)
     sides = [plan(costs + sign * STEP * change, w).value for sign in (1, -1)]
-    expect_close(
-        float(np.sum(at.unary * change)),
-        (sides[0] - sides[1]) / (2 * STEP),
-        f"the derivative of the {kind} loss in unary costs (against a central difference)",
-        tol=DIFFERENCE,
-    )
-    turn = {name: rng.normal(size=value.shape) for name, value in w.items()}
-    if turn:
-        sides = [plan(costs, moved(w, turn, sign * STEP)).value for sign in (1, -1)]
-        expect_close(
-            float(sum(np.sum(at.weights[name] * turn[name]) for name in turn)),
-            (sides[0] - sides[1]) / (2 * STEP),
-            f"the derivative of the {kind} loss in the weights (against a central difference)",
-            tol=DIFFERENCE,
-        )
+    _expect_slope(np.sum(at.unary * change), sides, f"the {kind} loss in unary costs")
+    direction = {name: rng.normal(size=value.shape) for name, value in w.items()}
+    if direction:
+        sides = [plan(costs, moved(w, direction, sign * STEP)).value for sign in (1, -1)]
+        _expect_slope(dot(at.weights, direction), sides, f"the {kind} loss in the weights")
     for size in MOVES:
-        there = plan(costs + size * change, moved(w, turn, size))
-        linear = np.sum(at.unary * change)
-        linear += sum(np.sum(at.weights[name] * turn[name]) for name in turn)
+        there = plan(costs + size * change, moved(w, direction, size))
+        linear = np.sum(at.unary * change) + (dot(at.weights, direction) if direction else 0.0)
         expect(
             there.value >= at.value + size * linear - DIFFERENCE * (1.0 + abs(there.value)),
             f"the {kind} loss, convex in costs and weights, lies below its tangent: "
@@ -142,17 +142,11 @@ def compare_block_gradients(group: Any, w: Weights, rng: np.random.Generator, ki
     change = nested(lambda a: rng.normal(size=np.shape(a)), numbers)
     sides = []
     for step in (STEP, -STEP):
-        turned = nested(lambda a, d, step=step: a + step * d, numbers, change)
-        sides.append(loss(fed.with_costs(turned)).value)
+        moved_numbers = nested(lambda a, d, step=step: a + step * d, numbers, change)
+        sides.append(loss(fed.with_costs(moved_numbers)).value)
     products: list[float] = []
     nested(lambda a, d: products.append(float(np.sum(a * d))), loss(fed).blocks[0], change)
-    expect_close(
-        sum(products),
-        (sides[0] - sides[1]) / (2 * STEP),
-        f"the derivative of the {kind} loss in the block's own numbers (against a central "
-        f"difference)",
-        tol=DIFFERENCE,
-    )
+    _expect_slope(sum(products), sides, f"the {kind} loss in the block's own numbers")
 
 
 @check_of(LAYER)
@@ -164,8 +158,7 @@ def check_layer_hinge_in_blocks(group: Any, w: Weights, rng: np.random.Generator
 @check_of(LAYER, needs="log_partition")
 def check_layer_likelihood_in_blocks(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """The same in strengths, tables and features of the block itself, for the likelihood."""
-    if not getattr(group.solver, "soft_exact", True):
-        raise NotApplicable("its log-partition only bounds")
+    _exact_soft(group)
     compare_block_gradients(group, w, rng, "likelihood")
 
 
@@ -178,8 +171,7 @@ def check_layer_hinge_gradients(group: Any, w: Weights, rng: np.random.Generator
 @check_of(LAYER, needs="log_partition")
 def check_layer_likelihood_gradients(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """Gradients of the likelihood, from the marginals, agree with differences of soft minima."""
-    if not getattr(group.solver, "soft_exact", True):
-        raise NotApplicable("its log-partition only bounds")
+    _exact_soft(group)
     compare_gradients(group, w, rng, "likelihood")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from gmlearn.model.crf import CRF
 from gmlearn.probabilities import Marginals, MarginalStatus, MethodRefusal, marginals
 from gmlearn.testing.brute_force import energy_table
-from gmlearn.testing.kit import NotApplicable, answer_of, cases_of, check_of, expect, expect_close
-from gmlearn.testing.models import infeasible_models, small_models, untouched
+from gmlearn.testing.kit import NotApplicable, cases_of, check_of, expect, expect_close
+from gmlearn.testing.models import accepted_models, infeasible_models, untouched
 from gmlearn.testing.slave_checks import Weights
 
 METHOD = "marginal method"
@@ -25,19 +25,8 @@ def method_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, CR
     """(method, crf, w) for those of the kit's models, and the method's own ``examples(rng)``,
     that it does not refuse.
     """
-    own = thing.examples(rng) if callable(getattr(thing, "examples", None)) else []
-    models = [
-        *((crf, crf.check_weights(w)) for crf, w in own),
-        *((crf, w) for _, crf, w in small_models(rng)),
-    ]
-    for crf, w in models:
-        reason = answer_of("refuses(crf)", lambda crf=crf: thing.refuses(crf))  # type: ignore[misc]
-        expect(
-            reason is None or (isinstance(reason, str) and reason),
-            f"refuses(crf) returns {reason!r}, expected None or the reason in words",
-        )
-        if reason is None:
-            yield thing, crf, w
+    for crf, w in accepted_models(thing, rng)[0]:
+        yield thing, crf, w
 
 
 def infer(method: Any, crf: CRF, w: Weights, temperature: float = 1.0) -> Marginals:

@@ -11,7 +11,7 @@ import numpy as np
 from gmlearn.model.crf import CRF
 from gmlearn.model.grid import grid_edges
 from gmlearn.potentials import Block, Difference, LearntTable, Potts, Table, Truncated, Unary
-from gmlearn.testing.kit import expect
+from gmlearn.testing.kit import answer_of, expect
 
 Model = tuple[str, CRF, dict[str, np.ndarray]]
 
@@ -120,6 +120,29 @@ def small_models(rng: np.random.Generator) -> Iterator[Model]:
     yield ("free variables", _unary(rng, CRF([2, 3, 2])), {})
     yield ("no cliques", _unary(rng, CRF(3, 2)), {})
     yield ("ties", *_ties())
+
+
+def accepted_models(
+    thing: Any, rng: np.random.Generator
+) -> tuple[list[tuple[CRF, dict[str, np.ndarray]]], list[str]]:
+    """Of the kit's models and the thing's own ``examples(rng)``: those that it does not refuse, and
+    the reasons for the others.
+    """
+    own = thing.examples(rng) if callable(getattr(thing, "examples", None)) else []
+    models = [(crf, crf.check_weights(w)) for crf, w in own]
+    models += [(crf, w) for _, crf, w in small_models(rng)]
+    accepted, reasons = [], []
+    for crf, w in models:
+        reason = answer_of("refuses(crf)", lambda crf=crf: thing.refuses(crf))  # type: ignore[misc]
+        expect(
+            reason is None or (isinstance(reason, str) and reason),
+            f"refuses(crf) returns {reason!r}, expected None or the reason in words",
+        )
+        if reason is None:
+            accepted.append((crf, w))
+        else:
+            reasons.append(reason)
+    return accepted, reasons
 
 
 def _ties() -> tuple[CRF, dict[str, np.ndarray]]:

@@ -14,14 +14,13 @@ from gmlearn.solvers import solve as _solve
 from gmlearn.testing.brute_force import brute_force
 from gmlearn.testing.kit import (
     NotApplicable,
-    answer_of,
     cases_of,
     check_of,
     expect,
     expect_close,
     expect_in_time,
 )
-from gmlearn.testing.models import infeasible_models, small_models, untouched
+from gmlearn.testing.models import accepted_models, infeasible_models, untouched
 from gmlearn.testing.slave_checks import Weights
 
 SOLVER = "solver"
@@ -41,26 +40,11 @@ def solver_cases(thing: Any, rng: np.random.Generator) -> Iterator[tuple[Any, CR
     """(solver, crf, w) for those of the kit's models, and the solver's own ``examples(rng)``,
     that it does not refuse.
     """
-    reasons = []
-    own = thing.examples(rng) if callable(getattr(thing, "examples", None)) else []
-    models = [
-        *((crf, crf.check_weights(w)) for crf, w in own),
-        *((crf, w) for _, crf, w in small_models(rng)),
-    ]
-    accepted = 0
-    for crf, w in models:
-        reason = answer_of("refuses(crf)", lambda crf=crf: thing.refuses(crf))  # type: ignore[misc]
-        expect(
-            reason is None or (isinstance(reason, str) and reason),
-            f"refuses(crf) returns {reason!r}, expected None or the reason in words",
-        )
-        if reason is None:
-            accepted += 1
-            yield thing, crf, w
-        else:
-            reasons.append(reason)
+    accepted, reasons = accepted_models(thing, rng)
     if not accepted and all("package" in reason for reason in reasons):
         raise NotApplicable(reasons[0])
+    for crf, w in accepted:
+        yield thing, crf, w
 
 
 def solve(crf: CRF, w: Weights, solver: Any, **options: Any) -> Result:

@@ -90,30 +90,3 @@ def nearest_exemplars(
         nearest[start : start + step] = block.argmin(axis=1)
         value[start : start + step] = block.min(axis=1)
     return nearest, value
-
-
-def medoids(X: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    """The squared-Euclidean medoid of every cluster: the member nearest to the mean (ties:
-    lowest index); O(N D).
-    """
-    counts = np.bincount(labels, minlength=n_clusters)
-    sums = np.zeros((n_clusters, X.shape[1]))
-    np.add.at(sums, labels, X)
-    means = sums / counts[:, None]
-    distance = ((X - means[labels]) ** 2).sum(axis=1)
-    order = np.lexsort((np.arange(len(X)), distance, labels))
-    return order[np.searchsorted(labels[order], np.arange(n_clusters))]
-
-
-def refined_exemplars(X: np.ndarray, exemplars: np.ndarray, n_rounds: int = 20) -> np.ndarray:
-    """Alternate assignment over all pairs and medoids until nothing changes; for equal penalties
-    E never rises.
-    """
-    for _ in range(n_rounds):
-        labels = nearest_exemplars(X, X[exemplars], squared_euclidean)[0]
-        labels[exemplars] = np.arange(len(exemplars))
-        updated = np.sort(medoids(X, labels, len(exemplars)))
-        if np.array_equal(updated, exemplars):
-            break
-        exemplars = updated
-    return exemplars
