@@ -1,4 +1,8 @@
-"""Exact methods: enumeration, forests, and variable elimination."""
+"""Exact methods: enumeration, forests, and variable elimination.
+
+p(x) = exp(-E(x) / T) / Z. Sums of exp(-E / T) are taken in the order that dynamic programming, or
+elimination, would take minima in; a second pass the other way gives the marginals.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Slaves that are whole trees: chains, spanning trees, forests over the edges of several blocks."""
+"""Slaves that are whole trees: chains, spanning trees, forests over the edges of several blocks.
+
+min over x of sum_i theta_i(x_i) + sum over the edges of T_e(x_i, x_j), exactly, by dynamic
+programming from the leaves to a root and back; the same passes with sums of exponentials in the
+place of minima give log Z and marginals (Pearl 1988).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Slaves that are whole sub-hypergraphs of small induced width, solved by variable elimination."""
+"""Slaves that are whole sub-hypergraphs of small induced width, solved by variable elimination.
+
+Eliminating the variables of a slave in a good order joins its cliques to tables whose separators
+form a junction tree (Lauritzen and Spiegelhalter 1988). One pass over it gives the minimum, a
+second one min-marginals; with sums of exponentials, log Z and marginals.
+"""
 
 from __future__ import annotations
 

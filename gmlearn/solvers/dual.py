@@ -1,5 +1,10 @@
 """MAP by dual decomposition: the master drives slaves, labellings are decoded and polished on
 the way.
+
+For theta_s = (unary share of slave s) + lambda_s, with the lambda of the copies of a coordinate
+summing to zero, D(lambda) = sum_s min over x_s of (theta_s . x_s + h_s(x_s)) is concave and bounds
+the minimum from below (Komodakis, Paragios and Tziritas 2011). The solvers of this file differ in
+how they raise it: projected subgradients, Frank-Wolfe steps on the proximal dual, min-marginals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Exact minimisation by variable elimination (min-sum), for models of small induced width."""
+"""Exact minimisation by variable elimination (min-sum), for models of small induced width.
+
+Problem: min over x of sum_v u_v(x_v) + sum_c h_c(x_c). One variable v after the other leaves: the
+tables that contain it are summed and replaced by their minimum over x_v, a table of its remaining
+neighbours, and the minimisers are kept; the optimum is then read off backwards (bucket elimination,
+Dechter 1999). Time and memory are exponential in the induced width of the order alone.
+"""
 
 from __future__ import annotations
 

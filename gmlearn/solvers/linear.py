@@ -1,5 +1,9 @@
 """The local-polytope relaxation as a linear program (HiGHS), and the integer program on what
 pruning leaves of it.
+
+min over mu >= 0 of <c, mu>, with sum_l mu_v(l) = 1 and sum over x_c with x_v = l of mu_c(x_c) =
+mu_v(l) for every clique c, member v and label l (Schlesinger 1976; Wainwright and Jordan 2008). Its
+value is the best bound of any decomposition into single cliques; with whole labels it is MAP.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Large-neighbourhood search: a connected set of variables at a time is re-optimised, by
-elimination or by branch and bound, all others fixed.
+"""Large-neighbourhood search (Shaw 1998): a connected set of variables at a time is re-optimised,
+all others fixed at the incumbent x, so that the energy never rises.
+
+What is left on a set A is min over x_A of E(x_A, x_rest): variable elimination solves it exactly
+where the induced width of A allows, branch and bound else.
 """
 
 from __future__ import annotations

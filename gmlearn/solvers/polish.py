@@ -1,5 +1,9 @@
 """Local search that improves a labelling: single variables, chains, exchanges of two labels, whole
 cliques, and the fusion of two labellings.
+
+ICM (Besag 1986) sets x_v to the minimiser of E(x_v, x_rest), one variable after the other;
+chain-ICM does the same for all variables of a chain at once, by dynamic programming. A fusion of x
+and y (Lempitsky et al. 2010) takes those labels of y that lower the energy of x.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Tabu search: good labellings of frustrated and constrained models, where rounding a relaxation
-fails.
+"""Tabu search (Glover 1989): good labellings of frustrated and constrained models, where rounding a
+relaxation fails.
+
+Every step makes the best move of one variable even if the energy rises, and forbids the label that
+was given up for some steps; a move that beats the best labelling known is always allowed.
 """
 
 from __future__ import annotations

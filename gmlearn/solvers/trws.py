@@ -1,4 +1,10 @@
-"""TRW-S: the sequential block-coordinate ascent for pairwise models, and its decoding."""
+"""TRW-S: the sequential block-coordinate ascent for pairwise models, and its decoding.
+
+The dual of trees that share the edges of the model is raised one node after the other: a node takes
+the average of what its trees say, (unary cost + all messages) times gamma_v, and sends on what is
+not the neighbour's own message (Kolmogorov, PAMI 2006). The bound never falls; a labelling is fixed
+node by node in the same pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Compiled dual ascent and Lagrangian subgradient for facility location (rows sorted by cost)."""
+"""Compiled dual ascent and Lagrangian subgradient for facility location (rows sorted by cost).
+
+The dual of min over open facilities of fees and assignment costs is max over prices v of L(v) =
+sum_p v_p + sum_q min(0, f_q - sum_p max(v_p - c_pq, 0)). Prices rise from cost level to cost level
+(Erlenkotter 1978) and then by subgradient steps, whose p-th entry is 1 minus the number of chosen
+facilities that p would pay for.
+"""
 
 from __future__ import annotations
 

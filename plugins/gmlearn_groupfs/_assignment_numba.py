@@ -1,5 +1,9 @@
 """The transportation problem of the assignment step, by successive shortest paths over the
 clusters.
+
+min over assignments of n points to C clusters with lower and upper sizes. Points enter one after
+the other; each goes along the cheapest chain of moves between clusters (successive shortest paths,
+Bellman-Ford on C clusters instead of n points).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Label costs: a label that is used anywhere in a clique costs once."""
+"""Label costs: a label that is used anywhere in a clique costs once (Delong et al. 2012)."""
 
 from __future__ import annotations
 

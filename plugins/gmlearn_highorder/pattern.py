@@ -1,6 +1,5 @@
 """Pattern-based cliques: a short list of labellings with costs of their own, all others pay the
-same.
-"""
+same (Komodakis and Paragios 2009; Rother et al. 2009)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Pn-Potts cliques: one cost for each label that the whole clique takes, another one for every
-mixed labelling.
-"""
+mixed labelling (Kohli, Kumar and Torr 2007)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Robust Pn cliques: a Pn-Potts cost that grows with the number of deviating variables and is
-truncated.
-"""
+truncated (Kohli, Ladicky and Torr 2009)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Compiled kernels: greedy additive contraction, Kernighan-Lin chains."""
+"""Compiled kernels: greedy additive contraction, Kernighan-Lin chains (Keuper et al. 2015).
+
+Contraction joins the two clusters with the largest sum of costs between them while it is positive;
+a chain moves the nodes of two clusters to the other side one by one, the best first, and keeps its
+best beginning, so that it can pass over a rise of the energy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Compiled linear assignment by shortest augmenting paths, with the duals that prove it optimal."""
+"""Compiled linear assignment by shortest augmenting paths, with the duals that prove it optimal.
+
+min over matchings of the sum of cost[j, k]: rows are matched one after the other along the path of
+least reduced cost, cost[j, k] - row_dual[j] - col_dual[k] >= 0, which is zero on the match (Jonker
+and Volgenant 1987).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """Branch and bound with soft arc consistency, for small pairwise models that dual ascent leaves
 with a wide gap.
+
+At every node costs are moved between the edges and the labels at their ends, and from the labels to
+a constant, by passes of existential directional arc consistency (de Givry et al. 2005), which keep
+all energies. The constant is a bound of all labellings below the node; labels whose cost reaches
+the incumbent's energy are removed, and a node without labels for some variable is left.
 """
 
 from __future__ import annotations
