@@ -31,6 +31,7 @@ def gmlearn_decompositions() -> list[gm.Decomposition]:
     return [
         d.Auto(),
         d.Reweighted(),
+        d.Sparse(),
         d.PerClique(),
         d.Chains(),
         d.RowsColumns(),

@@ -11,6 +11,7 @@ from gmlearn.decompositions.builtin import (
     Reweighted,
     RowsColumns,
     SpanningTrees,
+    Sparse,
     decompose,
     resolve_each,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Slaves",
     "SpanningHypertrees",
     "SpanningTrees",
+    "Sparse",
     "Strips",
     "Subgraphs",
     "decompose",

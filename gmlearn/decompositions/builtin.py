@@ -154,6 +154,22 @@ class Reweighted(Auto):
         return SpanningHypertrees(N_HYPERTREES, table, total)
 
 
+class Sparse(Auto):
+    """The choice of SparseMAP: as "auto", but a slave for each clique where chains would share
+    variables.
+
+    The relaxation is the same; a solution has a share of a few corners of a clique's hull, and of
+    about as many corners of a chain's as the chain has labels.
+    """
+
+    name = "sparse"
+
+    def decompose(self, crf: CRF, power: str | None = None) -> Slaves:
+        found = self.resolve(crf)
+        loopy = found.name == Chains.name and not is_forest(crf)
+        return (PerClique() if loopy else found).decompose(crf, power)
+
+
 def entries_of(crf: CRF) -> float:
     """Entries of the tables of all cliques."""
     return sum(Block.form_size(b) for b in crf.clique_blocks)

@@ -18,7 +18,7 @@ import numpy as np
 from gmlearn._utils.validation import check_choice
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.loss import LossOptions, loss_of
-from gmlearn.layers.plan import Plan, Plans
+from gmlearn.layers.plan import MOST_PLANS, Plan, Plans
 from gmlearn.layers.relaxed import RelaxedOptions, relaxed_of
 from gmlearn.layers.results import LossState
 from gmlearn.layers.samples import JoinedSamples
@@ -52,6 +52,8 @@ class Host:
         self.options = options
         #: sample id -> dual costs
         self.kept: dict[int, DualCosts | None] = {}
+        #: sample ids -> the state of the batch, while its plan may still be there; not pickled
+        self._batches: dict[tuple[int, ...], LossState] = {}
 
     @classmethod
     def of_loss(cls, models: Any, kind: str, reduction: str, options: dict[str, Any]) -> Host:
@@ -66,7 +68,8 @@ class Host:
         return cls(models, RelaxedOptions(method=METHODS[output], **options))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_plans"}
+        kept = {name: value for name, value in vars(self).items() if name != "_plans"}
+        return {**kept, "_batches": {}}
 
     # ------------------------------------------------------------------ models of one batch
 
@@ -110,11 +113,17 @@ class Host:
     def _state(self, ids: list[int] | None) -> LossState | None:
         if ids is None or self.options.copies > 1:
             return None
-        return LossState([self.kept.get(i) for i in ids])
+        known = self._batches.get(tuple(ids), LossState([]))
+        return replace(known, costs=[self.kept.get(i) for i in ids])
 
     def _keep(self, ids: list[int] | None, state: LossState | None) -> None:
         if state is not None and ids is not None:
             self.kept.update(zip(ids, state.costs))
+            if state.mixtures:
+                self._batches.pop(tuple(ids), None)
+                self._batches[tuple(ids)] = state
+                for oldest in list(self._batches)[:-MOST_PLANS]:
+                    self._batches.pop(oldest, None)
 
     # ------------------------------------------------------------------ what layers call
 

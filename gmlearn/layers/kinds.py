@@ -14,6 +14,7 @@ from gmlearn.learn.bcfw import BOX
 from gmlearn.learn.lbfgs import LbfgsState, iterate
 from gmlearn.learn.soft import shared_multipliers, soft_value
 from gmlearn.master import Round, ascend_bcfw
+from gmlearn.master.mixture_state import MixtureState
 
 #: rounds over which the dual must rise by the tolerance; L-BFGS needs some to learn curvature
 WINDOW, LBFGS_WINDOW = 3, 6
@@ -26,7 +27,8 @@ LBFGS, PASSES = 5, 10
 
 class BatchLoss(NamedTuple):
     """The loss of one batch: values, minima and bounds (n,), relaxed indicators (n_coords,),
-    gradient in all weights (P,), multipliers (D,), and whether the gradient has the blocks' costs.
+    gradient in all weights (P,), multipliers (D,), whether the gradient has the blocks' costs, and
+    the mixture of SparseMAP.
     """
 
     value: np.ndarray
@@ -36,6 +38,7 @@ class BatchLoss(NamedTuple):
     slope: np.ndarray
     lam: np.ndarray
     knows_costs: bool = True
+    mixture: MixtureState | None = None
 
 
 def start_at(batch: SampleBatch, w: np.ndarray, kept: Sequence[DualCosts | None] | None) -> None:
@@ -122,18 +125,24 @@ def likelihood(batch: SampleBatch, w: np.ndarray, max_iter: int, tol: float) -> 
 
 
 def sparsemap(
-    batch: SampleBatch, w: np.ndarray, max_iter: int, tol: float, temperature: float
+    batch: SampleBatch,
+    w: np.ndarray,
+    max_iter: int,
+    tol: float,
+    temperature: float,
+    start: MixtureState | None = None,
 ) -> BatchLoss:
-    """The SparseMAP loss."""
+    """The SparseMAP loss; `start` is the mixture of an earlier call."""
     from gmlearn.layers.sparsemap import SparseMAP
 
-    problem = SparseMAP(batch, w, temperature)
+    problem = SparseMAP(batch, w, temperature, start)
     found = problem.run(PASSES * max_iter, tol)
     truth = batch.truth_energies(w) + 0.5 * temperature * np.diff(batch.model.parts)
-    slope, lam = batch.slope(found.features), problem.mixture.state.centre
+    slope, state = batch.slope(found.features), problem.mixture.state
     mean = found.z[: batch.model.n_coords]
     value, bound = truth - found.dual, truth - found.primal
-    return BatchLoss(value, found.dual, bound, mean, slope, lam, problem.knows_costs)
+    knows = problem.knows_costs
+    return BatchLoss(value, found.dual, bound, mean, slope, state.centre, knows, state)
 
 
 def _batch_loss(

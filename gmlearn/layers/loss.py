@@ -25,7 +25,7 @@ from gmlearn._utils.threads import one_blas_thread
 from gmlearn._utils.validation import check_array, check_choice, check_number, check_sequence
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.kinds import BatchLoss, hinge, keep, likelihood, sparsemap, start_at
-from gmlearn.layers.plan import Plan, PlanOptions, Plans
+from gmlearn.layers.plan import Plan, PlanOptions, Plans, sparse_choice
 from gmlearn.layers.results import LossResult, LossState, averaged, only, result_of
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.learn.completion import take_completion
@@ -70,7 +70,9 @@ class LossOptions(PlanOptions):
         # the features of minimisers are part of a SparseMAP solution: there is no cheap way later
         gradients = self.gradients or self.kind == "sparsemap"
         loss = default if self.loss is None else self.loss
-        return Settings(loss, self.decomposition, soft, gradients)
+        sparse = self.kind == "sparsemap"
+        chosen = sparse_choice(self.decomposition) if sparse else self.decomposition
+        return Settings(loss, chosen, soft, gradients)
 
     def noisy(self, unary: np.ndarray) -> np.ndarray:
         if self.kind != "perturbed":
@@ -237,7 +239,6 @@ def loss_of(
         "likelihood": likelihood,
         "sparsemap": partial(sparsemap, temperature=options.temperature),
     }
-    solve = kinds.get(options.kind, hinge)
     found: list[BatchLoss] = []
     kept: list[DualCosts | None] = []
     for batch, a, b in zip(samples.batches, samples.ends, samples.ends[1:]):
@@ -245,10 +246,16 @@ def loss_of(
         start_at(batch, w, None if state is None else state.costs[a:b])
         if samples.latent:
             take_completion(batch, w, "auto", options.seed)
+        solve = kinds.get(options.kind, hinge)
+        mixture = None if state is None else state.mixture(samples, len(found))
+        if mixture is not None:
+            solve = partial(solve, start=mixture)
         with one_blas_thread():  # small products, as in training
             found.append(solve(batch, w, options.max_iter, options.tol))
         kept += keep(batch, found[-1].lam)
-    answer = result_of(samples, found, named, LossState(kept, samples), options.copies)
+    mixtures = [loss.mixture for loss in found if loss.mixture is not None]
+    after = LossState(kept, samples, mixtures)
+    answer = result_of(samples, found, named, after, options.copies)
     return answer if options.copies == 1 else averaged(answer, options.copies)
 
 

@@ -142,6 +142,11 @@ class Plans:
             self._seen.pop(first, None)
 
 
+def sparse_choice(decomposition: Any) -> Any:
+    """The decomposition of SparseMAP."""
+    return "sparse" if decomposition == "auto" else decomposition
+
+
 def least_labels(crf: CRF) -> np.ndarray:
     """int (V,): the label of least unary cost of each variable."""
     return crf.rows(crf.unary, np.inf).argmin(axis=1)

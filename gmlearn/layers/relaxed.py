@@ -10,12 +10,14 @@ import numpy as np
 
 from gmlearn._utils.validation import check_choice, check_number
 from gmlearn.decompositions.base import DualCosts
+from gmlearn.layers.active_set import ActiveSet
 from gmlearn.layers.kinds import ascend, keep, likelihood, start_at
-from gmlearn.layers.plan import PlanOptions, least_labels
+from gmlearn.layers.plan import PlanOptions, least_labels, sparse_choice
 from gmlearn.layers.results import LossState
 from gmlearn.layers.samples import JoinedSamples, Settings
 from gmlearn.layers.sparsemap import SparseMAP
 from gmlearn.learn.batch import SampleBatch
+from gmlearn.master.mixture_state import MixtureState
 from gmlearn.model.crf import CRF
 from gmlearn.model.join import check_models
 
@@ -36,24 +38,24 @@ class Relaxed:
     node: Any
     bound: Any
     state: LossState | None = field(repr=False)
-    #: of "sparsemap": the linear systems of the batches
-    _systems: tuple[Any, ...] = field(default=(), repr=False)
+    #: of "sparsemap": the active sets of the batches
+    _active: tuple[ActiveSet, ...] = field(default=(), repr=False)
 
     def pull_back(self, change: Any) -> Any:
         """The product of `change`, (V, L) or one for each model, with the derivative of `node` in
         the unary costs (a symmetric matrix); exact, and only of "sparsemap".
         """
-        if not self._systems or self.state is None or self.state.samples is None:
+        if not self._active or self.state is None or self.state.samples is None:
             raise TypeError('pull_back: only for relaxed(..., method="sparsemap")')
         single, samples = not isinstance(self.node, list), self.state.samples
         given = zip(samples.crfs, [change] if single else change)
         flat = np.concatenate([crf.flat(np.asarray(rows, float)) for crf, rows in given])
         products, begin = [], 0
-        for batch, system in zip(samples.batches, self._systems):
+        for batch, active in zip(samples.batches, self._active):
             end = begin + batch.model.n_coords
-            right = np.zeros(system.sizes[1] - system.sizes[0])
+            right = np.zeros(len(active.epsilon))
             right[: end - begin] = flat[begin:end]
-            products.append(system.pull_back(right)[: end - begin])
+            products.append(active.pull_back(right)[: end - begin])
             begin = end
         out = samples.rows(np.concatenate(products))
         return out[0] if single else out
@@ -78,7 +80,9 @@ class RelaxedOptions(PlanOptions):
     @property
     def settings(self) -> Settings:
         soft = self.temperature if self.method == "soft" else 0.0
-        return Settings("none", self.decomposition, soft, labelled=False)
+        sparse = self.method == "sparsemap"
+        chosen = sparse_choice(self.decomposition) if sparse else self.decomposition
+        return Settings("none", chosen, soft, labelled=False)
 
 
 def relaxed(
@@ -133,16 +137,21 @@ def relaxed_of(
 ) -> Relaxed:
     """The relaxed solutions of joined samples at their present costs."""
     named = samples.layout.check(weights)
-    bound, means, systems = [], [], []
+    bound: list[np.ndarray] = []
+    means: list[np.ndarray] = []
+    sets: list[ActiveSet] = []
     kept: list[DualCosts | None] = []
+    mixtures: list[MixtureState] = []
     for batch, a, b in zip(samples.batches, samples.ends, samples.ends[1:]):
         w = batch.layout.join(named)
         start_at(batch, w, None if state is None else state.costs[a:b])
         if options.method == "sparsemap":
-            problem = SparseMAP(batch, w, options.temperature)
+            start = None if state is None else state.mixture(samples, len(means))
+            problem = SparseMAP(batch, w, options.temperature, start)
             found = problem.run(options.max_iter, options.tol)
-            systems.append(found.system)
+            sets.append(found.active)
             mean, values, lam = found.z, found.dual, problem.mixture.state.centre
+            mixtures.append(problem.mixture.state)
         else:
             method = _soft if options.method == "soft" else _hard
             mean, values, lam = method(batch, w, options.max_iter, options.tol)
@@ -150,7 +159,7 @@ def relaxed_of(
         bound.append(values)
         kept += keep(batch, lam)
     node = samples.rows(np.concatenate(means))
-    return Relaxed(node, np.concatenate(bound), LossState(kept, samples), tuple(systems))
+    return Relaxed(node, np.concatenate(bound), LossState(kept, samples, mixtures), tuple(sets))
 
 
 def _hard(

@@ -12,6 +12,7 @@ import numpy as np
 from gmlearn.decompositions.base import DualCosts
 from gmlearn.layers.kinds import BatchLoss
 from gmlearn.layers.samples import COSTS, JoinedSamples
+from gmlearn.master.mixture_state import MixtureState
 
 
 @dataclass
@@ -21,13 +22,19 @@ class LossState:
     costs : dual costs of each sample, None where slaves share nothing.
     samples : the joined samples, to be used again while only unary costs and labels change; not
         pickled.
+    mixtures : of "sparsemap", where the slaves of each batch of these samples stand; not pickled.
     """
 
     costs: list[DualCosts | None]
     samples: JoinedSamples | None = None
+    mixtures: list[MixtureState] = field(default_factory=list)
+
+    def mixture(self, samples: JoinedSamples, batch: int) -> MixtureState | None:
+        """Where the slaves of a batch stand; None for other samples."""
+        return self.mixtures[batch] if self.mixtures and self.samples is samples else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"costs": self.costs, "samples": None}
+        return {"costs": self.costs, "samples": None, "mixtures": []}
 
 
 class BlockGradients:
@@ -61,6 +68,16 @@ class BlockGradients:
         return blocks if self.copies == 1 else [_mean(blocks[k::n]) for k in range(n)]
 
 
+class NoGradients:
+    """In place of gradients in the blocks' numbers that would have taken too much memory."""
+
+    def find(self) -> list[list[Any]]:
+        raise MemoryError(
+            "blocks: the models are too large for gradients of kind='sparsemap' in the blocks' own "
+            "numbers; use a weight in place of the numbers, smaller batches, or another kind"
+        )
+
+
 @dataclass(frozen=True)
 class LossResult:
     """A structured loss and its derivatives; for a list of models all but `weights` is one for
@@ -85,10 +102,12 @@ class LossResult:
 
     @cached_property
     def blocks(self) -> Any:
-        found = self._blocks.find() if isinstance(self._blocks, BlockGradients) else self._blocks
+        found = self._blocks if isinstance(self._blocks, list) else self._blocks.find()
         return found if isinstance(self.value, np.ndarray) else found[0]
 
     def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._blocks, NoGradients):
+            return self.__dict__
         found = self.blocks
         listed = found if isinstance(self.value, np.ndarray) else [found]
         return {**self.__dict__, "_blocks": listed}
@@ -113,11 +132,12 @@ def result_of(
     bound = np.concatenate([loss.bound for loss in found])
     named = samples.layout.split(total)
     blocks: Any = BlockGradients(samples, [loss.lam for loss in found], w, copies)
-    if samples.settings.gradients:
+    if not all(loss.knows_costs for loss in found):
+        blocks = NoGradients()
+    elif samples.settings.gradients:
         blocks = []
         for batch, loss in zip(samples.batches, found):
-            slope = loss.slope[len(total) :] if loss.knows_costs else None
-            blocks += samples.gradients_of_blocks(batch, slope, w)
+            blocks += samples.gradients_of_blocks(batch, loss.slope[len(total) :], w)
     unary = samples.rows(change)
     return LossResult(value, unary, named, bound, value - bound, state, blocks)
 

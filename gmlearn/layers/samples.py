@@ -240,17 +240,15 @@ class JoinedSamples:
         return [crf.rows(flat[a:b]) for crf, (a, b) in zip(self.crfs, parts)]
 
     def gradients_of_blocks(
-        self, batch: SampleBatch, found: np.ndarray | None, w: dict[str, np.ndarray]
+        self, batch: SampleBatch, found: np.ndarray, w: dict[str, np.ndarray]
     ) -> list[list[Any]]:
-        """The gradient in each block's own numbers, sample by sample; None for blocks without, and
-        where `found` is.
-        """
+        """The gradient in each block's own numbers, sample by sample; None for blocks without."""
         begin, out = 0, []
         for blocks in self.blocks[batch.first : batch.first + len(batch.samples)]:
             own: list[Any] = []
             for block in blocks:
                 counts = block.own_costs()
-                if counts is None or found is None:
+                if counts is None:
                     own.append(None)
                     continue
                 end = begin + int(counts.sum())

@@ -49,6 +49,8 @@ class Mixture:
     size : the most minimisers that are kept for each slave.
     shares : float (n_slaves,), factors of the slaves' costs, the same for all that share a
         coordinate; None: 1.
+    still : do unary costs stay what they are? Slaves that share nothing are then minimised once,
+        where the weights are frozen too.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Mixture:
         layout: WeightLayout,
         size: int = 16,
         shares: np.ndarray | None = None,
+        still: bool = True,
     ):
         self.dual, self.layout, self.size = dual, layout, size
         self.slaves: Slaves = dual.slaves
@@ -73,7 +76,7 @@ class Mixture:
         self.coord_shares = None if shares is None else self._coord_shares(shares)
         # groups that share no coordinate, and what they found: frozen weights never move them
         alone = [slaves.count[g.coords].max(initial=1.0) <= 1.0 for g in slaves.groups]
-        self._alone = [bool(a) for a in alone]
+        self._alone = [still and bool(a) for a in alone]
         self._still: list[SlaveResult | None] = [None] * len(alone)
         self.state: MixtureState
 
@@ -237,12 +240,15 @@ class Mixture:
         out[self.columns] += self.clique_features()
         return out
 
-    def clique_features(self) -> np.ndarray:
-        """float (P,): the clique features of the mixture, all slaves together."""
+    def clique_features(self, shares: np.ndarray | None = None) -> np.ndarray:
+        """float (P,): the clique features of the mixture, all slaves together; with other shares
+        (M, C) of the working sets.
+        """
         state, n, share = self.state, self.cliques.size, self.structure.share
-        used = np.nonzero(state.share)
+        own = state.share if shares is None else shares
+        used = np.nonzero(own)
         known = state.working_set
-        value = known.values[used] * (state.share[used] * share[used[0]])[:, None]
+        value = known.values[used] * (own[used] * share[used[0]])[:, None]
         found = np.bincount(known.columns[used].ravel(), value.ravel(), n)
         return found + share @ state.rest if len(state.rest) else found
 
@@ -256,13 +262,6 @@ class Mixture:
         price = (own[known.columns[used]] * known.values[used]).sum(axis=1)
         found = np.bincount(used[0], price * state.share[used], len(state.fixed))
         return found + state.rest @ own if len(state.rest) else found
-
-    def known_features(self, slave: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """float (n, P): the clique features of minimisers `number` (n,) of `slave` (n,)."""
-        known, out = self.state.working_set, np.zeros((len(slave), self.cliques.size))
-        where = np.arange(len(slave))[:, None], known.columns[slave, number]
-        np.add.at(out, where, known.values[slave, number])
-        return out
 
     def fixed_cost(self, box: float, w: np.ndarray) -> tuple[float, float]:
         """What the mixture costs at zero weights, without what no slave holds, plus the most that
@@ -302,6 +301,13 @@ class Mixture:
         own = np.repeat(ranges, sizes)
         shared = self.slaves.spread(self.slaves.mean(own))
         return np.maximum(np.maximum(own, shared), np.repeat(box * largest, sizes))
+
+    def indicators(self, slave: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
+        """float (G, n, size): minimisers `number` (G, n) of slaves `slave` (G,) of one size."""
+        words = self.structure.words[slave][:, None] + np.arange((size + 63) // 64)
+        bits = self.state.bits[words[:, None], number[:, :, None]]
+        ones = np.ascontiguousarray(bits).astype("<u8").view(np.uint8)
+        return np.unpackbits(ones, axis=2, count=size, bitorder="little").astype(float)
 
     # ------------------------------------------------------------------ moves
 

@@ -5,7 +5,7 @@ through compiled code and into checkpoints.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +115,10 @@ class MixtureState:
     def n_kept(self) -> int:
         """K: how many features there is room for in each place of the working sets."""
         return len(self.known_index) // max(self.used.size, 1)
+
+    def copy(self) -> MixtureState:
+        """The same with arrays of its own."""
+        return replace(self, **{name: value.copy() for name, value in vars(self).items()})
 
     def widen(self, n_kept: int) -> None:
         """Make room for so many features."""
