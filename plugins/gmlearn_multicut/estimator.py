@@ -53,7 +53,8 @@ class Multicut(ClusterMixin, BaseEstimator):
         """Cluster the nodes.
 
         X : (N, N) signed affinities, dense or sparse, positive for pairs that belong together; 0:
-            no edge; the mean of X_ij and X_ji counts, the diagonal does not. Or (M,) with `edges`.
+            no edge; the mean of X_ij and X_ji counts, the diagonal does not. Or (M,) with `edges`;
+            then +inf forbids to part the two.
         edges : int (M, 2), for X of shape (M,); nodes are 0 .. the largest number.
         """
         gm.check_choice("solver", self.solver, METHODS)
@@ -62,12 +63,13 @@ class Multicut(ClusterMixin, BaseEstimator):
         if edges is None:
             X = gm.validate_data(self, X, accept_sparse="coo", dtype=np.float64)
             graph = _affinity_graph(X)
+            node = np.arange(graph.n_nodes)
         else:
-            graph = _edge_list(X, edges)
+            graph, node = _edge_list(X, edges)
         end = np.inf if self.time_limit is None else time.perf_counter() + self.time_limit
         found = Incumbent(graph, lambda: end - time.perf_counter())
         search(graph, self.solver, max(graph.n_nodes, 1), found)
-        self.labels_ = np.unique(found.labels, return_inverse=True)[1]
+        self.labels_ = np.unique(found.labels[node], return_inverse=True)[1]
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.energy_ = found.energy
         self.lower_bound_ = min(found.bound, found.energy)  # they cross by rounding only
@@ -170,12 +172,14 @@ def _affinity_graph(X: Any) -> EdgeGraph:
     return EdgeGraph.of(X.shape[0], edges, cost)
 
 
-def _edge_list(X: Any, edges: Any) -> EdgeGraph:
+def _edge_list(X: Any, edges: Any) -> tuple[EdgeGraph, np.ndarray]:
+    """The graph, and its node (N,) for each one given: those that +inf joins are one node."""
     pairs = gm.check_array("edges", edges, shape=(None, 2), dtype=np.int64)
     if pairs.size == 0 or pairs.min() < 0:
         raise ValueError("edges: expected at least one pair of nodes 0, 1, ...")
-    cost = gm.check_array("X", X, shape=(len(pairs),))
-    return EdgeGraph.of(int(pairs.max()) + 1, pairs, cost)
+    cost = gm.check_array("X", X, shape=(len(pairs),), allow_inf=True)
+    node = EdgeGraph(int(pairs.max()) + 1, pairs, cost).components(cost < np.inf)
+    return EdgeGraph.of(int(node.max()) + 1, node[pairs], cost), node
 
 
 def _pair_features(name: str, X: Any) -> tuple[np.ndarray, np.ndarray]:

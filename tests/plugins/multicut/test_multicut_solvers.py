@@ -191,6 +191,24 @@ def test_estimator_finds_planted_clusters(solver):
     assert np.array_equal(listed.labels_, found.labels_)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_edges_that_may_not_be_cut(seed):
+    """Costs of +inf, one of which joins a pair twice, against enumeration."""
+    graph = random_graph(seed)
+    cost = graph.cost.copy()
+    cost[:2] = np.inf
+    edges = np.concatenate([graph.edges, graph.edges[:1], [[7, 7]]])
+    cost = np.append(cost, [-3.0, 1.0])
+    whole = [p[edges[:, 0] % 7] != p[edges[:, 1] % 7] for p in partitions(7)]
+    best = min(cost[cut].sum() for cut in whole)
+    found = Multicut().fit(cost, edges=edges)
+    assert found.energy_ == pytest.approx(best) == pytest.approx(found.lower_bound_)
+    cut = found.labels_[edges[:, 0]] != found.labels_[edges[:, 1]]
+    assert len(found.labels_) == 8 and cost[cut].sum() == pytest.approx(best)
+    with pytest.raises(ValueError, match="X"):
+        Multicut().fit(-cost, edges=edges)
+
+
 def test_bad_input_is_refused_by_name():
     with pytest.raises(ValueError, match="X"):
         Multicut().fit(np.ones((2, 3)))
