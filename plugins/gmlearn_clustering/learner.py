@@ -51,8 +51,9 @@ class ExemplarClusteringLearner(BaseEstimator):
     tau : weight of the regulariser. regularizer : "l1", "l2" or a `gm.Regularizer`, which brings
         its own weight. constraints : "nonnegative", "none" or a set such as `gm.Simplex()`.
     method, optimizer : of ``gm.train``, by name: "dual-decomposition" with "subgradient" (as in the
-        paper), "stochastic", "bcfw", ...; "cutting-plane" solves linear programs in N^2 multipliers
-        and is only for sets of some tens of points; method "cccp" is the latent SVM with whole
+        paper), "stochastic", "bcfw" (ends with a lower objective, mostly at the same clusters),
+        ...; "cutting-plane" solves linear programs in N^2 multipliers and is only for sets of some
+        tens of points; method "cccp" is the latent SVM with whole
         convex problems between two completions.   n_jobs : workers over training sets.
     penalty : d_qq during training, or "learn", or "features": d_qq = v . g_q with learnt v, for g_q
         = (1, the local scale of q, see `potentials.local_scales`).
