@@ -70,15 +70,11 @@ class FactorGraph:
         """
         blocks = blocks_by_size(crf, chosen)
         nothing = np.zeros(0, np.int64)
-        stride, start, scale, values = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
-        scope, sizes, begin = [nothing], [nothing], 0
+        none = nothing, nothing, nothing, np.zeros(0), np.zeros(0)
+        parts, sizes, begin = [], [nothing], 0
         for block in blocks:
             first, step, factor, table = _factors(block, w)
-            start.append(first + begin)
-            stride.append(step)
-            scale.append(factor)
-            values.append(table)
-            scope.append(block.members)
+            parts.append((block.members, step, first + begin if begin else first, factor, table))
             sizes.append(np.full(len(block), block.arity))
             begin += len(table)
         indptr = np.zeros(1 + sum(map(len, sizes)), np.int64)
@@ -87,7 +83,8 @@ class FactorGraph:
             crf.offsets,
             crf.unary_costs(w) if crf.unary_blocks else crf.unary,
             indptr,
-            *(np.concatenate(whole) for whole in (scope, stride, start, scale, values)),
+            # a single block's own arrays are not copied unless kernels would be compiled for them
+            *(map(_joined, zip(*(parts or [none])))),
         )
 
     @property
@@ -178,6 +175,10 @@ def blocks_by_size(crf: CRF, chosen: Sequence[Block] | None = None) -> list[Bloc
         else:
             parts.append(block)
     return parts
+
+
+def _joined(arrays: tuple[np.ndarray, ...]) -> np.ndarray:
+    return np.concatenate(arrays) if len(arrays) > 1 else np.require(arrays[0], None, ["C", "W"])
 
 
 def _factors(

@@ -141,8 +141,9 @@ class MoveCosts:
         self.crf, w = problem.crf, problem.w
         tabled, rest = split_by_size(self.crf)
         self.graph = g = FactorGraph.of(self.crf, w, tabled)
-        finite = np.abs(g.unary[np.isfinite(g.unary)])
-        largest = max(problem.scale, finite.max(initial=0.0)) or 1.0
+        finite = np.isfinite(g.unary)
+        highest = g.unary.max(where=finite, initial=0.0)
+        largest = max(problem.scale, highest, -g.unary.min(where=finite, initial=0.0)) or 1.0
         self.tol, self.broken = 1e-10 * largest, BROKEN * largest
         self.rest = [OpenBlock(b, w, self.crf.n_vars, self.broken) for b in rest]
         self._pairs: dict[tuple[bool, ...], np.ndarray] = {}

@@ -146,9 +146,9 @@ class GridLayout:
         return cls(
             height,
             width,
-            (np.abs(first - second) == (width if height <= width else 1)).astype(np.int64),
-            (row + column) % rows,
-            row if height <= width else column,
+            (np.abs(first - second) == (width if height <= width else 1)).astype(np.int8),
+            ((row + column) % rows).astype(np.int32),
+            (row if height <= width else column).astype(np.int32),
             1.0 / np.maximum(np.maximum(before, after), 1.0),
         )
 

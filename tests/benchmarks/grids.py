@@ -209,13 +209,14 @@ def solve_large(shape: tuple[int, int, int, float], gap: float) -> tuple[float, 
     small = (30, 30, *shape[2:]) if shape[1] else (1000, 0, *shape[2:])
     gm.solve(large_problem(*small)[2], gap=gap)  # kernels are loaded
     crf = large_problem(*shape)[2]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open("/proc/self/statm") as stream:
+        before = int(stream.read().split()[1]) * resource.getpagesize()
     start = time.process_time()
     result = gm.solve(crf, gap=gap)
     seconds = time.process_time() - start
-    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    more = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     state = f"{result.status}, relative gap {result.gap / abs(result.energy):.1e}"
-    return seconds, result.energy, state, 1024.0 * more / crf.unary.nbytes
+    return seconds, result.energy, state, more / crf.unary.nbytes
 
 
 def compare_gaps(gaps: tuple[float, ...], shapes: dict) -> None:

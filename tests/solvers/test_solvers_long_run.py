@@ -80,3 +80,16 @@ def test_a_thousand_models():
     assert grown < 2**18, f"{grown} bytes kept by 100 models"
     assert resident() - start < 24 * 2**20, f"{resident() - start} bytes more after 800 models"
     assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize(("gap", "times"), [(1e-3, 5.0), (1e-4, 5.5)])
+def test_a_gap_on_a_grid_takes_about_five_times_the_memory_of_its_unary_costs(gap, times):
+    costs = np.random.default_rng(0).normal(size=(96, 128, 16))
+    crf = gm.CRF(96 * 128, 16).add_unary(costs.reshape(-1, 16))
+    crf.add(gm.Potts(gm.grid_edges(96, 128), 0.5))
+    gm.solve(crf, gap=gap)  # kernels are loaded
+    tracemalloc.start()
+    r = gm.solve(crf, gap=gap)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert r.status == gm.Status.WITHIN_GAP and most <= times * crf.unary.nbytes
