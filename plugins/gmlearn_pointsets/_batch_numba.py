@@ -1,5 +1,5 @@
 """Compiled loops over pairs (image, centre): the soft sweep of the annealing, the hard distance,
-the choice of starts.
+the choice of starts. The arrays of the pairs come as the named tuples of `state`.
 """
 
 from __future__ import annotations
@@ -34,45 +34,23 @@ def set_targets(n, m, outlier_cost, row_target, col_target):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
-def soft_sweep(
-    x,
-    x_size,
-    y,
-    y_size,
-    image,
-    centre,
-    beta,
-    outlier_cost,
-    free,
-    R,
-    t,
-    s,
-    row_dual,
-    col_dual,
-    distance,
-    free_energy,
-    pull,
-    pull_weight,
-    tol,
-    max_iter,
-):
+def soft_sweep(pairs, beta, outlier_cost, free, state, tol, max_iter):
     """One step of softassign, then of the closed-form motion, for the pairs (image[p], centre[p])
-    at inverse temperatures beta[p].
+    at inverse temperatures beta[p]; the `SoftState` is brought along.
 
-    In place: the state R (I, A, D, D), t (I, A, D), s (I, A), row_dual (I, A, J + 1), col_dual (I,
-    A, K + 1); and the answers distance and free_energy (I, A), pull (I, A, K, D) = sum_j m_jk s
-    R'(x_j - t) and pull_weight (I, A, K) = sum_j m_jk s^2, whose ratio is where the pair would put
-    the centre's points. O(J K) a pair and Sinkhorn sweep. Returns the Sinkhorn sweeps in total.
+    O(J K) a pair and Sinkhorn sweep. Returns the Sinkhorn sweeps in total.
     """
+    x, y = pairs.x, pairs.y
     rows, cols, D = x.shape[1] + 1, y.shape[1] + 1, x.shape[2]
     cost, plan, moved = np.empty((rows, cols)), np.empty((rows, cols)), np.empty((cols, D))
     u, v, column_sum = np.empty(rows), np.empty(cols), np.empty(cols)
     row_target, col_target = np.empty(rows), np.empty(cols)
     x_sum, y_sum, back, cross = np.empty(D), np.empty(D), np.empty(D), np.empty((D, D))
+    R, t, s, row_dual, col_dual, distance, free_energy, pull, pull_weight = state
     total_sweeps = 0
-    for p in range(len(image)):
-        i, a = image[p], centre[p]
-        n, m = x_size[i], y_size[a]
+    for p in range(len(pairs.image)):
+        i, a = pairs.image[p], pairs.centre[p]
+        n, m = pairs.x_size[i], pairs.y_size[a]
         n_rows, n_cols = set_targets(n, m, outlier_cost, row_target, col_target)
         if n_rows > n:
             cost[n, :n_cols] = 0.0 if outlier_cost == np.inf else outlier_cost
@@ -174,12 +152,11 @@ def mean_square(x, n):
 
 
 @numba.njit(cache=True, nogil=True)
-def rank_starts(
-    x, x_size, x_frame, y, y_size, y_frame, image, centre, turns, s0, outlier_cost, starts
-):
+def rank_starts(pairs, x_frame, y_frame, turns, s0, outlier_cost, starts):
     """The most promising start rotations x_frame G y_frame' of every pair, best first: starts
     (P, B, D, D).
     """
+    x, x_size, y, y_size, image, centre = pairs
     D, n_turns, n_best = x.shape[2], turns.shape[0], starts.shape[1]
     moved, nearest = np.empty((y.shape[1], D)), np.empty(y.shape[1])
     score, candidates = np.empty(n_turns), np.empty((n_turns, D, D))
@@ -211,43 +188,24 @@ def rank_starts(
 
 
 @numba.njit(cache=True, nogil=True)
-def hard_from_starts(
-    x,
-    x_size,
-    y,
-    y_size,
-    image,
-    centre,
-    outlier_cost,
-    free,
-    starts,
-    t0,
-    s0,
-    R,
-    t,
-    s,
-    partner,
-    distance,
-    max_iter,
-    from_afar,
-):
-    """Best hard match over the starts (P, B, D, D) of every pair; state and answers are indexed
-    by pair p.
+def hard_from_starts(pairs, outlier_cost, free, starts, t0, s0, found, max_iter, from_afar):
+    """Best hard match over the starts (P, B, D, D) of every pair, into the `HardState` `found`.
 
     With `from_afar` the first steps of each start see outliers at a higher price.
     """
+    x, x_size, y, y_size, image, centre = pairs
+    R, t, s, partner, distance = found
     D = x.shape[2]
     for p in range(len(image)):
         i, a = image[p], centre[p]
         distance[p] = np.inf
         first = max(outlier_cost, FIRST_SHARE * mean_square(x[i], x_size[i]))
-        trial_R, trial_t, trial_partner = (
-            np.empty((D, D)),
-            np.empty(D),
-            np.empty(x.shape[1], np.int64),
-        )
+        trial_R = np.empty((D, D))
+        trial_t = np.empty(D)
+        trial_partner = np.empty(x.shape[1], np.int64)
         for b in range(starts.shape[1]):
-            trial_R[:], trial_t[:] = starts[p, b], t0[p, b]
+            trial_R[:] = starts[p, b]
+            trial_t[:] = t0[p, b]
             trial_s = s0[p, b]
             if from_afar and first > outlier_cost:
                 trial_s, _ = hard_alternation(

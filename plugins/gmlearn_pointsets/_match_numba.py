@@ -43,7 +43,10 @@ def best_rotation(C, R):
         hand = np.sign(R[0, 0] * R[1, 1] - R[0, 1] * R[1, 0])
         angle = np.arctan2(C[1, 0] - hand * C[0, 1], C[0, 0] + hand * C[1, 1])
         cos, sin = np.cos(angle), np.sin(angle)
-        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = cos, -hand * sin, sin, hand * cos
+        R[0, 0] = cos
+        R[0, 1] = -hand * sin
+        R[1, 0] = sin
+        R[1, 1] = hand * cos
     else:
         hand = np.sign(np.linalg.det(R))
         left, _, right = np.linalg.svd(C)

@@ -15,7 +15,7 @@ import gmlearn as gm
 from .rigid import principal_frames, start_rotations
 from .sets import PointSets, check_point_sets
 from .sinkhorn import softassign
-from .state import MatchState, Motions, Pairs, checked_motions
+from .state import HardState, MatchState, Motions, Pairs, checked_motions
 
 #: annealing of a single distance, in units of one over the sets' mean squared radius
 BETA_START, BETA_END, ANNEAL_RATE, SWEEPS = 8.0, 200.0, 1.5, 2
@@ -206,7 +206,8 @@ def _match_block(x, y, image, centre, motions, method, n_starts, n_refine, tempe
     """`match_pairs` for a block of images, cut out here."""
     first = image[0] if len(image) else 0
     cut = slice(first, image[-1] + 1 if len(image) else 1)
-    x, image = PointSets(x.points[cut], x.sizes[cut]), image - first
+    x = PointSets(x.points[cut], x.sizes[cut])
+    image = image - first
     x_mean, y_mean = x.means() * motions.translation, y.means() * motions.translation
     pairs = _start(x.shifted(x_mean), y.shifted(y_mean), image, centre, motions, n_starts, n_refine)
     if temperature > 0:
@@ -246,20 +247,8 @@ def _start(x, y, image, centre, motions, n_starts, n_refine) -> Pairs:
         turns = start_rotations(x.dims, n_starts, motions.max_rotation, motions.reflection)
         starts = np.empty((len(image), min(n_refine, len(turns)), x.dims, x.dims))
         x_frames, y_frames = _frames(x, motions), _frames(y, motions)
-        rank_starts(
-            x.points,
-            x.sizes,
-            x_frames,
-            y.points,
-            y.sizes,
-            y_frames,
-            image,
-            centre,
-            turns,
-            scale,
-            motions.outlier_cost,
-            starts,
-        )
+        pairs = Pairs(x, y, image, centre, starts, scale, motions)
+        rank_starts(pairs.arrays, x_frames, y_frames, turns, scale, motions.outlier_cost, starts)
     return Pairs(x, y, image, centre, starts, scale, motions)
 
 
@@ -293,29 +282,25 @@ def hard_match(pairs: Pairs, shifts: np.ndarray, scales: np.ndarray, from_afar: 
     from ._batch_numba import hard_from_starts
 
     n, dims = len(pairs.image), pairs.x.dims
-    distance, partner = np.empty(n), np.full((n, pairs.x.points.shape[1]), -1)
-    R, t, s = np.empty((n, dims, dims)), np.empty((n, dims)), np.empty(n)
+    found = HardState(
+        np.empty((n, dims, dims)),
+        np.empty((n, dims)),
+        np.empty(n),
+        np.full((n, pairs.x.points.shape[1]), -1),
+        np.empty(n),
+    )
     hard_from_starts(
-        pairs.x.points,
-        pairs.x.sizes,
-        pairs.y.points,
-        pairs.y.sizes,
-        pairs.image,
-        pairs.centre,
+        pairs.arrays,
         pairs.motions.outlier_cost,
         pairs.motions.free,
         pairs.starts,
         shifts,
         scales,
-        R,
-        t,
-        s,
-        partner,
-        distance,
+        found,
         MAX_ALTERNATIONS,
         from_afar,
     )
-    return distance, partner, R, t, s
+    return found.distance, found.partner, found.rotation, found.shift, found.scale
 
 
 def _anneal(pairs: Pairs, start: int, beta_end: float, sweeps: int, radius_units: bool = True):

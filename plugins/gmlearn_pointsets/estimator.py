@@ -142,11 +142,9 @@ class PointSetClustering(TransformerMixin, ClusterMixin, BaseEstimator):
                 state = MatchState(images, centres, motions)
                 if self.init == "k-means++":
                     start = match_all(images, centres, motions, self.n_starts, self.n_refine)
-                    state.rotation[:], state.shift[:], state.scale[:] = (
-                        start.rotation,
-                        start.shift,
-                        start.scale,
-                    )
+                    state.rotation[:] = start.rotation
+                    state.shift[:] = start.shift
+                    state.scale[:] = start.scale
                 centres, _, history = anneal(state, centres, schedule, on_temperature=bar.update)
                 found = finish(images, centres, motions, self.n_starts, self.n_refine)
                 if best is None or found.energy < best.energy:

@@ -77,7 +77,8 @@ def make_graphs(
     from scipy.spatial import Delaunay
 
     rng = np.random.default_rng(random_state)
-    graphs, labels = [], np.repeat(np.arange(n_centres), graphs_per_centre)
+    graphs = []
+    labels = np.repeat(np.arange(n_centres), graphs_per_centre)
     rng.shuffle(labels)
     drawings = rng.uniform(-0.5, 0.5, (n_centres, n_nodes, 2))
     triangles = [Delaunay(points).simplices for points in drawings]

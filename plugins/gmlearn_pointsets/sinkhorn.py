@@ -317,11 +317,9 @@ def _newton_step(plan, col_dual, row_target, col_target, temperature) -> np.ndar
     diagonal is taken as the sum of the weights, never as a difference, or it would be lost when the
     plan is nearly a permutation.
     """
-    fixed_rows, free_row, wanted = (
-        plan[:, row_target > 0],
-        plan[:, row_target < 0].sum(1),
-        col_target > 0,
-    )
+    fixed_rows = plan[:, row_target > 0]
+    free_row = plan[:, row_target < 0].sum(1)
+    wanted = col_target > 0
     fixed_rows = fixed_rows * (row_target[row_target > 0] / fixed_rows.sum(2))[:, :, None]
     weights = np.einsum("bjk,bjl->bkl", fixed_rows / row_target[row_target > 0, None], fixed_rows)
     diagonal = np.arange(len(col_target))

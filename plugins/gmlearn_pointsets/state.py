@@ -3,12 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 import gmlearn as gm
 
 from .sets import PointSets
+
+
+class PairArrays(NamedTuple):
+    """Pairs (image[p], centre[p]) of the sets x (I, J, D) and y (A, K, D), padded, with their
+    sizes (I,), (A,).
+    """
+
+    x: np.ndarray
+    x_size: np.ndarray
+    y: np.ndarray
+    y_size: np.ndarray
+    image: np.ndarray
+    centre: np.ndarray
+
+
+class SoftState(NamedTuple):
+    """The arrays of a `MatchState`.
+
+    rotation (I, A, D, D), shift (I, A, D), scale (I, A), row_dual (I, A, J + 1), col_dual (I, A,
+    K + 1).   distance, free_energy (I, A).
+    pull (I, A, K, D) = sum_j m_jk s R'(x_j - t), pull_weight (I, A, K) = sum_j m_jk s^2 : their
+        ratio is where the pair would put the centre's points.
+    """
+
+    rotation: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+    row_dual: np.ndarray
+    col_dual: np.ndarray
+    distance: np.ndarray
+    free_energy: np.ndarray
+    pull: np.ndarray
+    pull_weight: np.ndarray
+
+
+class HardState(NamedTuple):
+    """The best match of each pair: rotation (P, D, D), shift (P, D), scale (P,), partner (P, J),
+    -1 for none, distance (P,).
+    """
+
+    rotation: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+    partner: np.ndarray
+    distance: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,6 +116,12 @@ class Pairs:
     scale: np.ndarray
     motions: Motions
 
+    @property
+    def arrays(self) -> PairArrays:
+        """The sets and the pairs, as compiled kernels read them."""
+        x, y = self.x, self.y
+        return PairArrays(x.points, x.sizes, y.points, y.sizes, self.image, self.centre)
+
 
 class MatchState:
     """The inner variables of all pairs (image, centre), kept from sweep to sweep so that each
@@ -111,25 +163,8 @@ class MatchState:
         """
         from ._batch_numba import soft_sweep
 
-        return soft_sweep(
-            self.images.points,
-            self.images.sizes,
-            centres,
-            self.sizes,
-            image,
-            centre,
-            beta,
-            self.motions.outlier_cost,
-            self.motions.free,
-            self.rotation,
-            self.shift,
-            self.scale,
-            self.row_dual,
-            self.col_dual,
-            self.distance,
-            self.free_energy,
-            self.pull,
-            self.pull_weight,
-            tol,
-            max_iter,
-        )
+        images = self.images
+        pairs = PairArrays(images.points, images.sizes, centres, self.sizes, image, centre)
+        state = SoftState(*(getattr(self, name) for name in SoftState._fields))
+        price = self.motions.outlier_cost
+        return soft_sweep(pairs, beta, price, self.motions.free, state, tol, max_iter)
