@@ -92,8 +92,8 @@ def min_marginals_sums(theta, indptr, values, f, start, most, out):
 
 @njit(cache=True, nogil=True)
 def sum_distribution(score, indptr, values, log_f, start, most, log_z, marginals, totals):
-    """Log-partition, marginals of labels (S, L), and the sum over cliques of the probabilities of
-    each total, all in the log domain.
+    """Log-partition, marginals of labels (S, L), and the probabilities (M, T) of each total, all in
+    the log domain.
     """
     rows = longest(indptr) + 1
     columns = largest(most) + 1
@@ -134,4 +134,4 @@ def sum_distribution(score, indptr, values, log_f, start, most, log_z, marginals
         for t in range(top + 1):
             joint = forward[size, t] + log_f[start[m] + t]
             if joint > -np.inf:
-                totals[t] += np.exp(joint - log_z[m])
+                totals[m, t] = np.exp(joint - log_z[m])

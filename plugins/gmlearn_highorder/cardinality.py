@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 import gmlearn as gm
+from gmlearn_highorder.functions import FunctionBlock
 from gmlearn_highorder.listed import Weights, expected_of_counts, whole_for_each_clique
 
 #: weights that a learnt function may have
 MAX_COUNTS = 2**20
 
 
-class Cardinality(gm.RaggedBlock):
+class Cardinality(FunctionBlock):
     r"""Cliques :math:`h_c(x) = f_c(n)`, n the number of members that take `label`; f may be
     anything, convex or not.
 
@@ -58,30 +58,25 @@ class Cardinality(gm.RaggedBlock):
                 f"both or neither"
             )
         self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
-        self.weight, self.n_counts = weight, self.arity + 1
+        self.weight, self.n_entries = weight, self.arity + 1
         if n_counts is not None and weight is not None:
-            least = self.n_counts
+            least = self.n_entries
             gm.check_number(
                 f"{kind}.n_counts", n_counts, low=least, high=max(MAX_COUNTS, least), integer=True
             )
-            self.n_counts = int(n_counts)
+            self.n_entries = int(n_counts)
         if weight is None:
-            self.values, self.start = pooled_functions(f"{kind}.costs", costs, self.sizes)
-            self.top = _last_finite(self.values, self.start, self.sizes)
+            self.set_functions(f"{kind}.costs", costs, "count")
+            self.top = _last_finite(self.pool, self.start, self.sizes)
         else:
-            self.values, self.start, self.top = (
-                np.zeros(0),
-                np.zeros(len(self), np.int64),
-                self.sizes.copy(),
-            )
+            self.set_weights()
+            self.top = self.sizes.copy()
 
     def state(self) -> dict[str, Any]:
         own: dict[str, Any] = {"cliques": self.cliques, "label": self.label}
         if self.weight is not None:
-            return {**own, "weight": self.weight, "n_counts": self.n_counts}
-        place = np.repeat(self.start - self.indptr[:-1] - np.arange(len(self)), self.sizes + 1)
-        costs = self.values[place + np.arange(len(place))]
-        return {**own, "costs": gm.RaggedArrays(costs, self.sizes + 1)}
+            return {**own, "weight": self.weight, "n_counts": self.n_entries}
+        return {**own, "costs": gm.RaggedArrays(self.pool[self.entries()], self.sizes + 1)}
 
     def _counts(self) -> np.ndarray:
         """int (S + M,): the counts 0..size of each clique, one after the other."""
@@ -96,11 +91,11 @@ class Cardinality(gm.RaggedBlock):
         if not len(self):
             return
         # compiled kernels rely on all three
-        known = self.n_counts if self.weight is not None else len(self.values)
+        known = self.n_entries if self.weight is not None else len(self.pool)
         if (self.start < 0).any() or (self.start >= known - self.sizes).any():
             raise ValueError(f"{self}: start: a function reaches beyond the values")
         if self.weight is None:
-            self.top = _last_finite(self.values, self.start, self.sizes)
+            self.top = _last_finite(self.pool, self.start, self.sizes)
         else:
             self.top = self.sizes.copy()
         most = np.maximum.reduceat(self.states, self.indptr[:-1])
@@ -111,31 +106,12 @@ class Cardinality(gm.RaggedBlock):
                 f"{int(self.label[wrong[0]])}"
             )
 
-    def count(self, x: np.ndarray) -> np.ndarray:
+    def argument(self, x: np.ndarray) -> np.ndarray:
         """int (M,): members that take the label."""
         return np.bincount(self.owner[x == self.label[self.owner]], minlength=len(self))
 
-    def function(self, w: Weights) -> np.ndarray:
-        """The pool of function values; clique m reads ``start[m] + n``."""
-        return (
-            self.values
-            if self.weight is None
-            else np.ascontiguousarray(w[self.weight], dtype=float)
-        )
-
-    def segments(self) -> dict[str, tuple[int, ...]]:
-        return {} if self.weight is None else {self.weight: (self.n_counts,)}
-
-    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
-        return self.function(w)[self.start + self.count(x)]
-
-    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        if self.weight is None:
-            return {}
-        return {self.weight: np.bincount(self.count(x), weight, self.n_counts).astype(float)}
-
-    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        return {} if self.weight is None else {self.weight: np.eye(self.n_counts)[self.count(x)]}
+    def largest(self) -> np.ndarray:
+        return self.sizes
 
     def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
         label = self.label[self.owner]
@@ -157,6 +133,7 @@ class AtMost(Cardinality):
         allowed = self._counts() <= np.repeat(number, self.sizes + 1)
         super().__init__(self.cliques, self._hard(allowed), label=label)
         self.number = number
+        self.form = None  # a constraint, no numbers of its own
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "number": self.number, "label": self.label}
@@ -181,6 +158,7 @@ class Exactly(Cardinality):
         allowed = self._counts() == np.repeat(number, self.sizes + 1)
         super().__init__(self.cliques, self._hard(allowed), label=label)
         self.number = number
+        self.form = None  # a constraint, no numbers of its own
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "number": self.number, "label": self.label}
@@ -196,34 +174,6 @@ class ExactlyOne(Exactly):
 
     def state(self) -> dict[str, Any]:
         return {"cliques": self.cliques, "label": self.label}
-
-
-def pooled_functions(
-    name: str, costs: Any, most: np.ndarray, argument: str = "count"
-) -> tuple[np.ndarray, np.ndarray]:
-    """The functions of all cliques in one array, and where that of each clique begins (M,).
-
-    most : int (M,), the functions are those of 0..most.   argument : what they are functions of.
-    """
-    m = len(most)
-    if isinstance(costs, Sequence) and len(costs) and np.ndim(costs[0]) == 1:
-        rows = gm.RaggedArrays.of(costs)
-        if len(rows) != m or (rows.sizes <= most).any():
-            raise ValueError(
-                f"{name}: expected {m} arrays with one entry for each {argument} that "
-                f"can be reached, got {len(rows)} with lengths {rows.sizes.tolist()[:8]}"
-            )
-        pool = gm.check_array(name, rows.values, ndim=1, allow_inf=True)
-        return pool, np.cumsum(rows.sizes) - rows.sizes
-    array = gm.check_array(name, costs, ndim=(1, 2), allow_inf=True)
-    needed = int(most.max(initial=0)) + 1
-    if array.shape[-1] < needed or (array.ndim == 2 and len(array) != m):
-        raise ValueError(
-            f"{name}: expected ({needed},) or ({m}, {needed}), one entry for each {argument} "
-            f"that can be reached, got shape {array.shape}"
-        )
-    start = np.zeros(m, np.int64) if array.ndim == 1 else np.arange(m) * array.shape[1]
-    return array.ravel(), start
 
 
 class CardinalitySlave(gm.SlaveSolver):
@@ -294,12 +244,7 @@ class CardinalitySlave(gm.SlaveSolver):
             0.0,
             within * np.where(counted, p_on[:, None], 1.0 - p_on[:, None]),
         )
-        features = {}
-        if block.weight is not None:
-            total = p_count.sum(axis=0)
-            features[block.weight] = np.concatenate([total, np.zeros(block.n_counts)])[
-                : block.n_counts
-            ]
+        features = block.distribution_features(p_count)
         return -temperature * log_z, marginals, features
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
@@ -321,7 +266,7 @@ class CardinalitySlave(gm.SlaveSolver):
         learnt = Cardinality(cliques, weight="f")
         return [
             (Cardinality(cliques, rng.normal(size=(20, 40))).bind(np.full(100, 3)), {}),
-            (learnt.bind(np.full(100, 3)), {"f": rng.normal(size=(learnt.n_counts,))}),
+            (learnt.bind(np.full(100, 3)), {"f": rng.normal(size=(learnt.n_entries,))}),
             (ExactlyOne(cliques).bind(np.full(100, 3)), {}),
             (AtMost(cliques, 5).bind(np.full(100, 2)), {}),
         ]

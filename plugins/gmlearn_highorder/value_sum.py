@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 import gmlearn as gm
-from gmlearn_highorder.cardinality import pooled_functions
+from gmlearn_highorder.functions import FunctionBlock
 from gmlearn_highorder.listed import Weights
 
 #: the largest total of a clique: its slave goes through all totals for every member
 MAX_TOTAL = 2**20
 
 
-class ValueSum(gm.RaggedBlock):
+class ValueSum(FunctionBlock):
     r"""Cliques :math:`h_c(x) = f_c(\sum_{i \in c} a_i(x_i))` with whole values :math:`a_i \ge 0`.
 
     Covers sums of labels, linear constraints (knapsacks), and the number of members whose label is
@@ -66,17 +66,16 @@ class ValueSum(gm.RaggedBlock):
         if top > MAX_TOTAL:
             raise ValueError(f"ValueSum.values: a clique may reach {top}, at most {MAX_TOTAL}")
         self.weight = weight
-        self.n_totals = top + 1
+        self.n_entries = top + 1
         if weight is None:
-            self.pool, self.start = pooled_functions("ValueSum.costs", costs, self.most, "total")
+            self.set_functions("ValueSum.costs", costs, "total")
         else:
-            self.pool = np.zeros(0)
-            self.start = np.zeros(len(self), np.int64)
+            self.set_weights()
             if n_totals is not None:
                 gm.check_number(
                     "ValueSum.n_totals", n_totals, low=top + 1, high=MAX_TOTAL + 1, integer=True
                 )
-                self.n_totals = int(n_totals)
+                self.n_entries = int(n_totals)
 
     def _checked_values(self, values: Any) -> np.ndarray:
         """`values` as int (S, L), whole numbers >= 0 that cannot overflow in a sum."""
@@ -95,10 +94,8 @@ class ValueSum(gm.RaggedBlock):
     def state(self) -> dict[str, Any]:
         own: dict[str, Any] = {"cliques": self.cliques, "values": self.values}
         if self.weight is not None:
-            return {**own, "weight": self.weight, "n_totals": self.n_totals}
-        sizes = self.most + 1
-        first = np.repeat(self.start - (np.cumsum(sizes) - sizes), sizes)
-        return {**own, "costs": gm.RaggedArrays(self.pool[first + np.arange(len(first))], sizes)}
+            return {**own, "weight": self.weight, "n_totals": self.n_entries}
+        return {**own, "costs": gm.RaggedArrays(self.pool[self.entries()], self.most + 1)}
 
     def check(self) -> None:
         if len(self) and self.values.shape[1] < self.max_states:
@@ -107,34 +104,13 @@ class ValueSum(gm.RaggedBlock):
                 f"{self.values.shape[1]}"
             )
 
-    def total(self, x: np.ndarray) -> np.ndarray:
+    def argument(self, x: np.ndarray) -> np.ndarray:
         """int (M,): the sums of the members' values."""
         value = self.values[np.arange(len(x)), x]
         return np.bincount(self.owner, value, len(self)).astype(np.int64)
 
-    def function(self, w: Weights) -> np.ndarray:
-        """The pool of function values; clique m reads ``start[m] + total``."""
-        if self.weight is None:
-            return self.pool
-        return np.ascontiguousarray(w[self.weight], dtype=float)
-
-    def segments(self) -> dict[str, tuple[int, ...]]:
-        return {} if self.weight is None else {self.weight: (self.n_totals,)}
-
-    def energy(self, x: np.ndarray, w: Weights) -> np.ndarray:
-        return self.function(w)[self.start + self.total(x)]
-
-    def features(self, x: np.ndarray, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        if self.weight is None:
-            return {}
-        return {self.weight: np.bincount(self.total(x), weight, self.n_totals).astype(float)}
-
-    def clique_features(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        if self.weight is None:
-            return {}
-        found = np.zeros((len(self), self.n_totals))
-        found[np.arange(len(self)), self.total(x)] = 1.0
-        return {self.weight: found}
+    def largest(self) -> np.ndarray:
+        return self.most
 
     def expected_energy(self, q: np.ndarray, w: Weights) -> np.ndarray:
         from gmlearn_highorder._expected_numba import expected_of_totals
@@ -186,7 +162,7 @@ class ValueSumSlave(gm.SlaveSolver):
         values, function, start, most = w
         log_z = np.empty(len(block))
         marginals = np.empty_like(theta)
-        totals = np.zeros(int(most.max(initial=0)) + 1)
+        totals = np.zeros((len(block), int(most.max(initial=0)) + 1))
         sum_distribution(
             -theta / temperature,
             block.indptr,
@@ -198,10 +174,7 @@ class ValueSumSlave(gm.SlaveSolver):
             marginals,
             totals,
         )
-        features = {}
-        if block.weight is not None:
-            features[block.weight] = np.zeros(block.n_totals)
-            features[block.weight][: len(totals)] = totals
+        features = block.distribution_features(totals)
         return -temperature * log_z, marginals, features
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
@@ -213,7 +186,7 @@ class ValueSumSlave(gm.SlaveSolver):
         return [
             (ValueSum(cliques, [0, 1, 2], hard).bind(states), {}),
             (ValueSum([[0, 1], [3, 1]], [0, 1, 1], np.arange(3.0)).bind(states), {}),
-            (learnt.bind(states), {"f": rng.normal(size=learnt.n_totals)}),
+            (learnt.bind(states), {"f": rng.normal(size=learnt.n_entries)}),
         ]
 
     def large_examples(
@@ -223,5 +196,5 @@ class ValueSumSlave(gm.SlaveSolver):
         learnt = ValueSum(cliques, [0, 2, 3], weight="f")
         return [
             (ValueSum(cliques, [0, 1, 2], rng.normal(size=(8, 50))).bind(np.full(60, 3)), {}),
-            (learnt.bind(np.full(60, 3)), {"f": rng.normal(size=learnt.n_totals)}),
+            (learnt.bind(np.full(60, 3)), {"f": rng.normal(size=learnt.n_entries)}),
         ]

@@ -142,7 +142,7 @@ def value_sum(rng, states, coarse):
     values = rng.integers(0, 3, (members, states.max()))
     block = h.ValueSum(cliques, values, weight="f")
     if rng.random() < 0.5:
-        return block, {"f": numbers(rng, block.n_totals, coarse)}
+        return block, {"f": numbers(rng, block.n_entries, coarse)}
     costs = [numbers(rng, total + 1, coarse) for total in block.most]
     costs[0][rng.integers(len(costs[0]))] = np.inf
     return h.ValueSum(cliques, values, costs), {}
