@@ -11,6 +11,7 @@ from gmlearn._utils.validation import check_number
 from gmlearn.decompositions.builtin import named
 from gmlearn.model.crf import CRF
 from gmlearn.registry import registry
+from gmlearn.slaves.choose import NoSolverError
 from gmlearn.solvers.problem import MapSolver, Options, Problem, Settings, SolverRefusal
 from gmlearn.solvers.result import Result
 
@@ -109,8 +110,11 @@ def solve(
         problem.offer(np.zeros(0, np.int64), "empty model")
         problem.raise_bound(problem.energy)
     else:
-        with problem.without_compilation():
-            chosen.run(problem)
+        try:
+            with problem.without_compilation():
+                chosen.run(problem)
+        except NoSolverError as reason:
+            raise SolverRefusal(f"solver {chosen.name!r} refuses {crf}: {reason}") from None
         if not chosen.bounds and problem.bound == -np.inf:
             from gmlearn.solvers.dual import one_round_bound
 

@@ -450,3 +450,9 @@ def test_a_solver_that_states_no_cost_leaves_work_for_local_search():
     assert group.work <= 100 * len(group.coords)
     best = gm.solve(crf, time_limit=5.0)
     assert best.iterations > 1 and best.energy < 8.8
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "dual-subgradient", "mplp", "srmp"])
+def test_who_needs_slaves_refuses_blocks_without(solver):
+    with pytest.raises(gm.SolverRefusal, match=f"'{solver}' refuses CRF.*No slave solver handles"):
+        gm.solve(odd_model(), solver=solver)
