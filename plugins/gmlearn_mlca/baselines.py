@@ -27,6 +27,7 @@ class MetricClusterer(TransformerMixin, BaseEstimator, ABC):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y: expected at least two classes, got {len(self.classes_)} class")
+        self.n_clusters_ = len(self.classes_)
         self.components_ = self._learn(X, codes).T
         return self
 
@@ -36,9 +37,14 @@ class MetricClusterer(TransformerMixin, BaseEstimator, ABC):
         X = gm.validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return X @ self.components_.T.astype(X.dtype)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """k-means labels (n,) of X under the learnt metric, k = the number of training classes."""
-        return kmeans_labels(self.transform(X), len(self.classes_), 10, self.random_state)
+    def predict(self, X: Any, n_clusters: int | None = None) -> np.ndarray:
+        """k-means labels (n,) of X under the learnt metric; None: `n_clusters_` of them, the most
+        classes of a training set.
+        """
+        if n_clusters is not None:
+            gm.check_number("n_clusters", n_clusters, low=1, integer=True)
+        points = self.transform(X)
+        return kmeans_labels(points, n_clusters or self.n_clusters_, 10, self.random_state)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

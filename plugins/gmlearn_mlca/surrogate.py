@@ -55,6 +55,7 @@ class SpectralMetric(MetricClusterer):
             datasets.append((Xi, codes))
             classes.append(names)
         self.classes_ = np.unique(np.concatenate(classes))
+        self.n_clusters_ = max(len(names) for names in classes)
         self.components_ = self._minimise(datasets).T
         return self
 

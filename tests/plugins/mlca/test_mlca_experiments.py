@@ -129,10 +129,11 @@ def test_feature_shapes():
 
 def test_surrogate_learns_from_datasets_whose_clusters_are_not_linked():
     pairs = [two_layer_categories((60, 80, 100), noise=0.0, rng=seed) for seed in range(3)]
-    renamed = [(X, (y + seed) % 3) for seed, (X, y) in enumerate(pairs)]
+    renamed = [(X, y + 3 * seed) for seed, (X, y) in enumerate(pairs)]
     model = SpectralMetric(random_state=0).fit([X for X, _ in renamed], [y for _, y in renamed])
     X_test, y_test = two_layer_categories((100, 100, 100), noise=0.0, rng=9)
     assert delta_loss(model.predict(X_test), y_test) < 0.05
+    assert len(model.classes_) == 9 and len(set(model.predict(X_test, n_clusters=5))) == 5
     assert model.history_.min() < model.history_[0]
 
 
