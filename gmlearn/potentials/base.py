@@ -123,6 +123,15 @@ class Block(CostGradient, ABC):
                 total[name] = total.get(name, 0.0) + value
         return total
 
+    @classmethod
+    def segment_name(cls, weight: Any, argument: str = "weight") -> Any:
+        """`weight`, the name of a weight segment or None; for constructors, which refuse others."""
+        if weight is not None and not isinstance(weight, str):
+            raise TypeError(
+                f"{cls.__name__}.{argument}: weight segments are named by strings, got {weight!r}"
+            )
+        return weight
+
     #: do the features follow from how much each value of `pairwise` is used? Then edges with the
     #: same table are added up before they are looked at, by `form_features`
     shares_form: ClassVar[bool] = False

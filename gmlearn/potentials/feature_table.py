@@ -55,7 +55,7 @@ class FeatureTable(Block):
         super().__init__(check_array("FeatureTable.variables", variables, ndim=2, dtype=np.int64))
         m, k = self.variables.shape
         self.inputs = check_features("FeatureTable.features", features, (2, k + 2))
-        self.weight = weight
+        self.weight = self.segment_name(weight)
         self.types = _check_types(symmetric, k)
         self.symmetric = bool(self.types)
         self.n_features = int(self.inputs.shape[-1])

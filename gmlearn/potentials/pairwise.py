@@ -52,7 +52,7 @@ class ScaledDistance(Block):
                 np.broadcast_to(contrast, (len(self),)) if is_number(contrast) else contrast,
                 shape=(len(self),),
             )
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def state(self) -> dict[str, Any]:
         strength = "features" if self.contrast.ndim == 2 else "contrast"
@@ -211,7 +211,7 @@ class SharedTable(Block):
             if contrast is None
             else check_array(f"{kind}.contrast", contrast, shape=(len(self),))
         )
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def index(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Which entry of the flattened weight segment the labels a, b pay."""

@@ -47,7 +47,7 @@ class Unary(Block):
                 f"{self.inputs.shape[0]}"
             )
         super().__init__(variables[:, None])
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def check(self) -> None:
         if len(self) and (self.states != self.max_states).any():

@@ -58,7 +58,7 @@ class Cardinality(FunctionBlock):
                 f"both or neither"
             )
         self.label = whole_for_each_clique(f"{kind}.label", label, len(self))
-        self.weight, self.n_entries = weight, self.arity + 1
+        self.weight, self.n_entries = self.segment_name(weight), self.arity + 1
         if n_counts is not None and weight is not None:
             least = self.n_entries
             gm.check_number(

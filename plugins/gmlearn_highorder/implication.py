@@ -46,7 +46,7 @@ class Implication(gm.Block):
         self.premise = whole_for_each_clique("Implication.premise", premise, len(self))
         self.conclusion = whole_for_each_clique("Implication.conclusion", conclusion, len(self))
         self.costs = for_each_clique("Implication.cost", cost, len(self), allow_inf=weight is None)
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -53,7 +53,7 @@ class LabelCost(gm.RaggedBlock):
                 f"{array.shape}"
             )
         self.costs = np.ascontiguousarray(np.broadcast_to(array, (len(self), array.shape[-1])))
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def check(self) -> None:
         self.size = self.max_states

@@ -131,7 +131,8 @@ class ListedCosts:
                     f"{kind}.features: expected one row per clique ({m}), got {len(self.inputs)}"
                 )
         self.other = for_each_clique(f"{kind}.{names[1]}", other, m, allow_inf=weight_other is None)
-        self.weight, self.weight_other = weight, weight_other
+        named = self.segment_name  # type: ignore[attr-defined]
+        self.weight, self.weight_other = named(weight), named(weight_other, "weight_max")
         if weight is not None and weight == weight_other:
             raise ValueError(
                 f"{kind}: `weight` and `weight_max` name the same segment {weight!r}; give two "

@@ -65,7 +65,7 @@ class ValueSum(FunctionBlock):
         top = int(self.most.max(initial=0))
         if top > MAX_TOTAL:
             raise ValueError(f"ValueSum.values: a clique may reach {top}, at most {MAX_TOTAL}")
-        self.weight = weight
+        self.weight = self.segment_name(weight)
         self.n_entries = top + 1
         if weight is None:
             self.set_functions("ValueSum.costs", costs, "total")

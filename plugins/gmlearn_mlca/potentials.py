@@ -36,7 +36,7 @@ class KMeansEnergy(gm.RaggedBlock):
             else rows
         )
         self.rows = gm.check_array("KMeansEnergy.rows", rows, shape=(len(self.members), None))
-        self.weight = weight
+        self.weight = self.segment_name(weight)
 
     def segments(self) -> dict[str, tuple[int, ...]]:
         return {self.weight: (self.rows.shape[1],) * 2}

@@ -12,6 +12,8 @@ from core_cases import Weird, numbers
 from scipy import sparse
 
 import gmlearn as gm
+from gmlearn.registry import registry
+from gmlearn.testing.potential_checks import potential_cases
 
 INF = np.inf
 EDGES = np.array([[0, 1], [2, 1], [0, 3]])
@@ -472,3 +474,22 @@ def test_feature_tables_refuse(make, message):
 def test_feature_tables_refuse_a_model(block, message):
     with pytest.raises(ValueError, match=message):
         gm.CRF([2, 2, 3]).add(block)
+
+
+@pytest.mark.parametrize("kind", registry.objects("potential"), ids=lambda kind: kind.name)
+def test_a_weight_that_is_no_string_is_refused_by_every_constructor(kind):
+    for block, _ in potential_cases(kind, np.random.default_rng(0)):
+        state = block.state()
+        names = [n for n in state if n.startswith("weight") and isinstance(state[n], str)]
+        for name in names:
+            with pytest.raises(TypeError, match=rf"{name}: weight segments are named by strings"):
+                kind.from_state({**state, name: 3})
+
+
+def test_a_model_refuses_blocks_whose_segments_have_no_names():
+    class Numbered(gm.Potts):
+        def segments(self):
+            return {3: ()}
+
+    with pytest.raises(ValueError, match="weight segments are named by strings, got 3"):
+        gm.CRF(2, 2).add(Numbered([[0, 1]]))
