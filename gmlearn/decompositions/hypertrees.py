@@ -9,17 +9,21 @@ as one variable is in no other slave.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gmlearn._utils.validation import check_number
 from gmlearn.decompositions.base import Decomposition, Slaves
 from gmlearn.decompositions.subgraphs import MAX_CLIQUE, cover
 from gmlearn.model.crf import CRF
-from gmlearn.slaves.elimination import MAX_TABLE, MAX_TOTAL, elimination_order
+from gmlearn.slaves.elimination import MAX_TABLE, MAX_TOTAL, eliminates
 from gmlearn.slaves.junction_tree import by_shape, ranges
 
 #: the most hypertrees of a part, and eliminations that are tried to make one
 MOST_SLAVES, MOST_TESTS = 256, 400
+#: structures whose hypertrees are kept
+MOST_KEPT = 8
 
 
 class SpanningHypertrees(Decomposition):
@@ -68,7 +72,8 @@ class SpanningHypertrees(Decomposition):
             states = crf.n_states[variables]
             key = (states.tobytes(), indptr.tobytes(), local.tobytes())
             if key not in known:
-                known[key] = self._trees(indptr, local, states)
+                settings = self.n_slaves, self.max_table, self.max_total, self.seed
+                known[key] = hypertrees(*key, *settings)
             for tree in known[key]:
                 found.append(own[tree] + scopes.n * len(sets))
                 sets.append(variables)
@@ -83,22 +88,35 @@ class SpanningHypertrees(Decomposition):
 
         return cover(crf, sets, True, power, held=held)
 
-    def _trees(self, indptr: np.ndarray, scope: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """bool (slaves, cliques): the cliques of each hypertree of one part."""
-        first, same = distinct_scopes(indptr, scope)
-        sizes = np.diff(indptr)[first]
-        scope = scope[ranges(indptr[first], sizes)]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        rng, limits = np.random.default_rng(self.seed), (self.max_table, self.max_total)
-        count = np.zeros(len(first), np.int64)
-        trees: list[np.ndarray] = []
-        while len(trees) < self.n_slaves or ((count == 0).any() and len(trees) < MOST_SLAVES):
-            order = np.lexsort((rng.random(len(first)), count))
-            tree = np.zeros(len(first), bool)
-            tree[hypertree(indptr, scope, states, order, *limits)] = True
-            count += tree
-            trees.append(tree)
-        return np.unique(trees, axis=0)[::-1, same]
+
+@lru_cache(MOST_KEPT)
+def hypertrees(
+    states: bytes,
+    indptr: bytes,
+    scope: bytes,
+    n_slaves: int,
+    max_table: float,
+    max_total: float,
+    seed: int,
+) -> np.ndarray:
+    """bool (slaves, cliques): the cliques of each hypertree of one connected part, whose arrays
+    come as bytes: models that are alike are planned once.
+    """
+    n_states, ptr, members = (np.frombuffer(a, np.int64) for a in (states, indptr, scope))
+    first, same = distinct_scopes(ptr, members)
+    sizes = np.diff(ptr)[first]
+    members = members[ranges(ptr[first], sizes)]
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    rng = np.random.default_rng(seed)
+    count = np.zeros(len(first), np.int64)
+    trees: list[np.ndarray] = []
+    while len(trees) < n_slaves or ((count == 0).any() and len(trees) < MOST_SLAVES):
+        order = np.lexsort((rng.random(len(first)), count))
+        tree = np.zeros(len(first), bool)
+        tree[hypertree(ptr, members, n_states, order, max_table, max_total)] = True
+        count += tree
+        trees.append(tree)
+    return np.unique(trees, axis=0)[::-1, same]
 
 
 def distinct_scopes(indptr: np.ndarray, scope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +161,7 @@ def hypertree(
         members = scope[ranges(indptr[cliques], sizes[cliques])]
         own = np.concatenate([[0], np.cumsum(sizes[cliques])])
         most = max(max_table, largest)
-        return elimination_order(own, members, states, most, max_total) is not None
+        return eliminates(own, members, states, most, max_total)
 
     waiting = [left]
     while waiting and tests:

@@ -98,8 +98,9 @@ def restricted(
 
     slot_of : int (V,), the number of each variable with a choice, else -1.
 
-    Returns (values, constant, where the table of each clique begins or -1, `Cliques`): first the
-    variables with a choice, then the cliques that have one.
+    Returns (values, constants (V,) of variables and cliques without a choice, where the table of
+    each clique begins or -1, `Cliques`): first the variables with a choice, then the cliques that
+    have one.
     """
     n, n_cliques = len(label_ptr) - 1, len(start)
     begin, sizes = np.full(n_cliques, -1), np.empty(n_cliques, np.int64)
@@ -115,14 +116,14 @@ def restricted(
             used += sizes[f]
             tables += 1
             members += (slot_of[scope[indptr[f] : indptr[f + 1]]] >= 0).sum()
-    out, constant = np.empty(used), 0.0
+    out, constant = np.empty(used), np.zeros(n)
     ptr, at = np.zeros(tables + 1, np.int64), np.empty(tables, np.int64)
     slots, steps = np.empty(members, np.int64), np.ones(members, np.int64)
     k, used = 0, 0
     for v in range(n):
         costs = unary[offsets[v] + label[label_ptr[v] : label_ptr[v + 1]]] / divisor
         if slot_of[v] < 0:
-            constant += costs[0]
+            constant[v] += costs[0]
             continue
         out[used : used + len(costs)] = costs
         at[k], slots[k], ptr[k + 1] = used, slot_of[v], k + 1
@@ -132,7 +133,7 @@ def restricted(
     for f in range(n_cliques):
         here = start[f] + first_state(f, indptr, scope, stride, label_ptr, label, digits)
         if sizes[f] == 1:
-            constant += scale[f] * values[here] / divisor
+            constant[scope[indptr[f]]] += scale[f] * values[here] / divisor
             continue
         for e in range(begin[f], begin[f] + sizes[f]):
             out[e] = scale[f] * values[here] / divisor

@@ -9,7 +9,7 @@ import numpy as np
 
 from gmlearn._utils.validation import check_number
 from gmlearn.model.crf import CRF
-from gmlearn.probabilities.many import forest_marginals
+from gmlearn.probabilities.many import joined_marginals
 from gmlearn.probabilities.method import MarginalMethod, MarginalProblem, MethodRefusal
 from gmlearn.probabilities.result import Marginals
 from gmlearn.registry import registry
@@ -54,7 +54,8 @@ def marginals(
     Parameters
     ----------
     crf : the model; variables that are observed are fixed by ``crf.clamp``. Or a list of models,
-        whose marginals come back as a list: forests are worked on side by side, as one.
+        whose marginals come back as a list: forests and models of small tables
+        are worked on side by side, as one.
     weights : mapping name -> array for its weight segments; None if it has none. For a list, those
         of all models.
     method : a registered name or a `MarginalMethod`. ``auto`` is exact where it can be, else it
@@ -100,17 +101,15 @@ def marginals(
             raise TypeError(f"crf[{k}]: expected a gmlearn.CRF, got {type(one).__name__}")
         check_costs(one)
     given = {} if weights is None else weights
-    if chosen.name in ("auto", "tree") and len(crf):
-        joined = forest_marginals(crf, given, float(temperature))
-        if joined is not None:
-            return joined
+    joined = joined_marginals(crf, given, chosen, float(temperature), alone=bool(settings))
     return [
-        _of_one(
+        known
+        or _of_one(
             one,
             {name: given[name] for name in one.layout.shapes if name in given},
             *(chosen, temperature, time_limit, seed, settings),
         )
-        for one in crf
+        for one, known in zip(crf, joined)
     ]
 
 

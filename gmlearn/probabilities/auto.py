@@ -30,9 +30,12 @@ class AutoMarginals(MarginalMethod):
     marginals are returned, and the mean-field lower bound.
 
     Without a time limit the choice depends on counts of operations alone.
+
+    settings : tol, of the upper bound as in "trw".
     """
 
     name = "auto"
+    settings = ("tol",)
 
     def run(self, problem: MarginalProblem) -> Marginals:
         if is_forest(problem.crf):
@@ -127,10 +130,10 @@ def eliminable(problem: MarginalProblem) -> JunctionTree | None:
     """The elimination of a model, if its memory and work are within the limits."""
     if problem.crf.n_vars > MAX_VARIABLES or lacks_tables(problem.crf) is not None:
         return None
-    tree = JunctionTree(problem.graph, problem.temperature, problem.seed)
     most = MAX_ENTRIES
     if problem.time_limit is not None:
         most = ENTRIES_PER_SECOND * max(problem.time_left, 0.0)
+    tree = JunctionTree(problem.graph, problem.temperature, problem.seed, most)
     if tree.possible and (tree.order.entries > most or tree.bytes > MAX_MEMORY * 2**30):
         return None
     return tree

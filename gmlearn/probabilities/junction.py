@@ -24,19 +24,23 @@ class JunctionTree:
     ----------
     graph : the model's tables.
     temperature : T; costs are divided by it.
-    seed : of the search for an order.
+    seed : of the search for an order.   most : joined entries that are of use.
 
     Attributes
     ----------
     label_ptr, label : the labels that each variable may take, flat.
     possible : False if some variable has none.
     live : int, the variables with a choice.   states : how many labels they have.
+    constant : float (V,), over T, what each variable without a choice costs, and each clique
+        without one at its first variable.
     """
 
-    def __init__(self, graph: FactorGraph, temperature: float = 1.0, seed: int = 0):
+    def __init__(
+        self, graph: FactorGraph, temperature: float = 1.0, seed: int = 0, most: float = np.inf
+    ):
         from gmlearn.probabilities._junction_numba import labels_left, remove_impossible, restricted
 
-        self.graph, self.seed = graph, seed
+        self.graph, self.seed, self.most = graph, seed, most
         kept = np.isfinite(graph.unary)
         cliques = graph.indptr, graph.scope, graph.stride, graph.start, graph.scale, graph.values
         if np.isfinite(graph.values).all():
@@ -58,7 +62,8 @@ class JunctionTree:
     @cached_property
     def order(self) -> Order:
         """The order of elimination, with its width and the entries of its tables."""
-        return searched_order(self.cliques.indptr, self.cliques.slots, self.states, self.seed)
+        cliques = self.cliques.indptr, self.cliques.slots, self.states
+        return searched_order(*cliques, self.seed, self.most)
 
     @cached_property
     def _steps(self) -> tuple[np.ndarray, ...]:
@@ -88,17 +93,30 @@ class JunctionTree:
         if not self.possible:
             return np.zeros(0), -np.inf
         if len(self.live) == 0:
-            return np.zeros(0), -self.constant
+            return np.zeros(0), -float(self.constant.sum())
         from gmlearn.slaves._elimination_soft_numba import collect_one
 
         x = np.empty(int(self._program.size[0]))
         x[: len(self.values)] = self.values
-        return x, -(collect_one(self._program, x) + self.constant)
+        return x, -(collect_one(self._program, x) + float(self.constant.sum()))
 
     @property
     def log_partition(self) -> float:
         """log Z, without the model's constant; -inf if nothing is feasible."""
         return self._collected[1]
+
+    def log_partitions(self, parts: np.ndarray) -> np.ndarray:
+        """log Z of each part of a joined model, float (n,), before `marginals`.
+
+        parts : int (n + 1,), where the variables of each begin.
+        """
+        n = len(parts) - 1
+        home, total = np.repeat(np.arange(n), np.diff(parts)), self.constant.copy()
+        if len(self.live):
+            (x, _), program = self._collected, self._program
+            last = np.flatnonzero(np.diff(program.scope_ptr) == 0)
+            total[self.live[program.slot[last]]] += x[program.message[last]]
+        return -np.bincount(home, total, n)
 
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of the labels (n_coords,), and of all entries of `values`. The messages are

@@ -9,7 +9,7 @@ variables.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ import numpy as np
 MAX_TABLE, MAX_TOTAL = 2.0**20, 2.0**24
 #: entries of joined tables that the kernels sum at a time
 BUFFER = 4096
+#: better orders than one that has so many times the entries that are of use are not looked for
+HOPELESS = 2.0**10
 #: better orders are looked for on at most so many variables, once where the first one has at most
 #: EASY entries, else with about so many operations
 MAX_SEARCHED, EASY, SEARCH_WORK = 3000, 2.0**18, 2e9
@@ -55,12 +57,28 @@ def elimination_order(
     domain : int (V,), number of states; variables with one state are joined with nothing.
     max_table, max_total : limits of the largest table and of all tables together.
     """
+    found = list(_orders_within(indptr, scope, domain, max_table, max_total))
+    return min(found, key=lambda order: order.entries) if found else None
+
+
+def eliminates(
+    indptr: np.ndarray, scope: np.ndarray, domain: np.ndarray, max_table: float, max_total: float
+) -> bool:
+    """Would `elimination_order` find one?"""
+    return any(True for _ in _orders_within(indptr, scope, domain, max_table, max_total))
+
+
+def _orders_within(
+    indptr: np.ndarray, scope: np.ndarray, domain: np.ndarray, max_table: float, max_total: float
+) -> Iterator[Order]:
+    """Those of both orders that keep the limits."""
     from gmlearn.slaves._plans_numba import neighbours
 
     near = neighbours(indptr, scope, domain)
-    orders = [_simulated(near, domain, max_table, max_total, greedy) for greedy in (True, False)]
-    found = [order for order in orders if order is not None]
-    return min(found, key=lambda order: order.entries) if found else None
+    for greedy in (True, False):
+        order = _simulated(near, domain, max_table, max_total, greedy)
+        if order is not None:
+            yield order
 
 
 def _simulated(
@@ -77,11 +95,15 @@ def _simulated(
 
 
 def searched_order(
-    indptr: np.ndarray, scope: np.ndarray, domain: np.ndarray, seed: int = 0
+    indptr: np.ndarray,
+    scope: np.ndarray,
+    domain: np.ndarray,
+    seed: int = 0,
+    most: float = np.inf,
 ) -> Order:
     """A better order than `elimination_order` finds, for one large elimination: the best of that
     one and of a number of greedy ones, by added edges (min-fill) and by tables (min-weight), with
-    random ties.
+    random ties. None is looked for where `most` entries, that are of use, are out of reach.
     """
     from gmlearn.slaves._orders_numba import greedy_order
     from gmlearn.slaves._plans_numba import neighbours
@@ -92,7 +114,7 @@ def searched_order(
     if best.entries <= 40 * n**2:  # what one more order would cost
         return best
     best = _simulated(near, domain, np.inf, best.entries, False) or best
-    if n > MAX_SEARCHED:
+    if n > MAX_SEARCHED or best.entries > HOPELESS * most:
         return best
     matrix = np.zeros((n, n), bool)
     matrix[np.repeat(np.arange(n), np.diff(near[0])), near[1]] = True

@@ -164,3 +164,14 @@ def test_a_time_limit_of_nothing_still_gives_valid_bounds():
     better = gm.marginals(crf, method="trw", max_iter=30)
     assert better.status == "bounds"
     assert m.lower <= better.upper <= m.upper
+
+
+def test_a_coarse_upper_bound_is_a_bound_in_less_work():
+    crf = gm.CRF(256, 2).add_unary(np.random.default_rng(0).normal(size=(256, 2)))
+    crf.add(gm.Potts(gm.grid_edges(16, 16), 1.0))
+    exact = gm.marginals(crf, method="elimination")
+    fine = gm.marginals(crf, method="trw", tol=1e-9)
+    coarse = gm.marginals(crf, method="trw", tol=1e-4)
+    assert exact.log_partition <= fine.upper <= coarse.upper <= fine.upper + 1.0
+    assert coarse.iterations < fine.iterations
+    assert gm.marginals(crf, tol=1e-4).status == "exact"

@@ -172,10 +172,64 @@ def test_a_list_of_forests_gives_the_same_as_one_after_the_other():
             np.testing.assert_allclose(m.clique(0), one.clique(0), atol=1e-9)
 
 
-def test_a_list_of_other_models_goes_one_by_one():
-    ring = gm.CRF(3, 2)
+@pytest.mark.parametrize("method", ["auto", "elimination"])
+@pytest.mark.parametrize("kind", ["loopy", "hard", "ragged", "learnt"])
+def test_a_list_of_loopy_models_is_eliminated_at_once(kind, method):
+    found = [random_model(np.random.default_rng(seed), kind) for seed in range(12)]
+    weights = found[0][1]
+    crfs = [crf for crf, w in found if {n: np.shape(a) for n, a in w.items()} == shapes(weights)]
+    crfs[0].constant = 2.5
+    crfs[-1] = crfs[-1].clamp({0: 0})
+    assert len(crfs) > 2
+    many = gm.marginals(crfs, weights, method, temperature=0.7)
+    for crf, m in zip(crfs, many):
+        log_z, node, cliques = enumerated(crf, weights, 0.7)
+        assert m.log_partition == pytest.approx(log_z, abs=1e-8)
+        if log_z == -np.inf:
+            assert m.status == "infeasible" and not m.node.any()
+            continue
+        assert m.status == "exact"
+        np.testing.assert_allclose(m.node, node, atol=1e-9)
+        joint = cliques[0][0]
+        own = np.asarray(m.clique(0)[0])[tuple(map(slice, joint.shape))]
+        np.testing.assert_allclose(own, joint, atol=1e-9)
+
+
+def shapes(weights):
+    return {name: np.shape(array) for name, array in weights.items()}
+
+
+def test_one_model_of_a_list_may_be_infeasible():
+    rng = np.random.default_rng(1)
+    crfs = []
+    for _ in range(3):
+        crf = gm.CRF(3, 2).add_unary(rng.normal(size=(3, 2)))
+        crf.add(gm.Table([[0, 1], [1, 2], [0, 2]], rng.normal(size=(3, 2, 2))))
+        crfs.append(crf)
+    # no two of three variables with two labels can be equal
+    crfs[1].add(gm.Table([[0, 1], [1, 2], [0, 2]], [[[np.inf, 0.0], [0.0, np.inf]]] * 3))
+    many = gm.marginals(crfs)
+    assert [m.status.value for m in many] == ["exact", "infeasible", "exact"]
+    for crf, m in zip(crfs, many):
+        np.testing.assert_array_equal(m.node, gm.marginals(crf).node)
+    crfs[2].unary[:2] = np.inf  # a variable without a label
+    assert [m.status.value for m in gm.marginals(crfs)] == ["exact", "infeasible", "infeasible"]
+
+
+def test_a_result_of_a_list_keeps_its_model():
+    crfs = chains(2, np.random.default_rng(0))
+    w = {"pair": np.arange(6.0)}
+    many = gm.marginals(crfs, w)
+    before = gm.marginals(crfs[0], w).clique(0)
+    crfs[0].add_unary(np.full((2, 3), [0.0, 9.0, 9.0]))
+    np.testing.assert_allclose(many[0].clique(0), before)
+
+
+def test_a_list_of_large_tables_goes_one_by_one():
+    ring = gm.CRF(3, 150)
     ring.add(gm.Potts([[0, 1], [1, 2], [0, 2]], 1.0))
     one = gm.marginals(ring)
+    assert one.method == "elimination"
     assert [m.log_partition for m in gm.marginals([ring, ring])] == [one.log_partition] * 2
     assert gm.marginals([]) == []
     with pytest.raises(TypeError, match=r"crf\[1\]: expected a gmlearn.CRF, got int"):
