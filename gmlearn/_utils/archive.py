@@ -50,7 +50,9 @@ class ArchiveError(ValueError):
     """An archive that is damaged, or not of the kind that was expected."""
 
     def __init__(self, path: str | os.PathLike, expected: str, got: str):
-        self.file, self.expected, self.got = os.fspath(path), expected, got
+        self.file = os.fspath(path)
+        self.expected = expected
+        self.got = got
         super().__init__(f"{self.file}: expected {expected}, got {got}")
 
 
@@ -105,7 +107,9 @@ def check_like(
     if not expected.keys() - set(optional) <= found.keys() <= expected.keys():
         raise ValueError(f"expected the arrays {sorted(expected)}, got {sorted(found)}")
     for name, array in found.items():
-        given, like, skip = np.asarray(array), np.asarray(expected[name]), name in growing
+        given = np.asarray(array)
+        like = np.asarray(expected[name])
+        skip = name in growing
         if (
             given.dtype != like.dtype
             or given.ndim != like.ndim
@@ -203,7 +207,8 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 def _array(path: str | os.PathLike, name: str, data: bytes) -> np.ndarray:
     """The array of one ``.npy`` file; its header is matched, never evaluated."""
     what = f"the array {name[:60]!r}"
-    version, width = data[6:8], {b"\x01\x00": 2, b"\x02\x00": 4}.get(data[6:8], 0)
+    version = data[6:8]
+    width = {b"\x01\x00": 2, b"\x02\x00": 4}.get(data[6:8], 0)
     start = 8 + width + int.from_bytes(data[8 : 8 + width], "little")
     match = _HEADER.fullmatch(data, 8 + width, min(start, len(data)))
     if data[:6] != b"\x93NUMPY" or not width or start > len(data) or match is None:
@@ -212,7 +217,8 @@ def _array(path: str | os.PathLike, name: str, data: bytes) -> np.ndarray:
             f"numbers in {what}, as numpy 1.0 or 2.0 files hold them",
             f"version {version!r}, header {data[10:80]!r}",
         )
-    dtype, fortran = np.dtype(match[1].decode()), match[2] == b"True"
+    dtype = np.dtype(match[1].decode())
+    fortran = match[2] == b"True"
     shape = tuple(int(length) for length in match[3].split(b",") if length.strip())
     if len(shape) > 32 or math.prod(shape) * dtype.itemsize != len(data) - start:
         raise ArchiveError(

@@ -21,7 +21,10 @@ class FormatError(ValueError):
     """
 
     def __init__(self, file: Path, expected: str, got: str, line: int | None = None):
-        self.file, self.line, self.expected, self.got = os.fspath(file), line, expected, got
+        self.file = os.fspath(file)
+        self.line = line
+        self.expected = expected
+        self.got = got
         where = self.file if line is None else f"{self.file}, line {line}"
         super().__init__(f"{where}: expected {expected}, got {got}")
 

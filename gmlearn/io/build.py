@@ -99,10 +99,8 @@ class ModelBuilder:
     def finish(self) -> CRF:
         """The model."""
         for arity in sorted(self._scopes):
-            scopes, used = (
-                np.array(self._scopes[arity], np.int64),
-                np.array(self._used[arity], np.int64),
-            )
+            scopes = np.array(self._scopes[arity], np.int64)
+            used = np.array(self._used[arity], np.int64)
             first = np.unique(used, return_index=True)[1]
             shaped = [t.reshape(self.shape(scopes[m])) for t, m in zip(self._tables[arity], first)]
             block = Table(scopes[first], shaped).take(used)

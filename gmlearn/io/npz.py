@@ -180,10 +180,8 @@ def _read_header(path: Path, arrays: dict[str, np.ndarray]) -> State:
 
 
 def _read_variables(path: Path, arrays: dict[str, np.ndarray]) -> CRF:
-    states, unary = (
-        _vector(path, arrays, "n_states", np.int64),
-        _vector(path, arrays, "unary", np.float64),
-    )
+    states = _vector(path, arrays, "n_states", np.int64)
+    unary = _vector(path, arrays, "unary", np.float64)
     # Every number is compared before the sum, which could wrap around.
     if (states < 1).any() or (states > unary.size).any() or int(states.sum()) != unary.size:
         raise FormatError(

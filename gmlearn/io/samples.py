@@ -28,7 +28,8 @@ def write_sample(sample: Sample, path: Path) -> None:
             f"{'loss' if checked.loss else 'completion'}"
         )
     arrays = pack_model(checked.crf, path)
-    arrays["sample.labels"], arrays["sample.weight"] = checked.labels, np.array([checked.weight])
+    arrays["sample.labels"] = checked.labels
+    arrays["sample.weight"] = np.array([checked.weight])
     for name in ("hidden", "allowed"):
         if getattr(checked, name) is not None:
             arrays[f"sample.{name}"] = np.asarray(getattr(checked, name), bool)

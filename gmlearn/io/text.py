@@ -239,7 +239,8 @@ class Tokens:
             first, start = self.index, self._stop
             space = _SPACE.search(self.text, min(start + CHUNK_BYTES, len(self.text)))
             self._stop = len(self.text) if space is None else space.end()
-            self._items, self._next = self.text[start : self._stop].split(), 0
+            self._items = self.text[start : self._stop].split()
+            self._next = 0
             self._pieces.append((first, start))
         return True
 

@@ -120,7 +120,7 @@ class CRF:
                     "each variable"
                 )
             flat = check_array("costs", costs, shape=expected, allow_inf=True).ravel()
-        slots = np.repeat(self.offsets[variables], states) + ranges(np.zeros_like(states), states)
+        slots = ranges(self.offsets[variables], states)
         np.add.at(self.unary, slots, flat)
         return self
 
@@ -193,7 +193,7 @@ class CRF:
         self._check_range(full, fixed)
         clamped = self.copy()
         states = self.n_states[fixed]
-        slots = np.repeat(self.offsets[fixed], states) + ranges(np.zeros_like(states), states)
+        slots = ranges(self.offsets[fixed], states)
         chosen = np.repeat(full[fixed], states) == ranges(np.zeros_like(states), states)
         clamped.unary[slots[~chosen]] = np.inf
         return clamped

@@ -109,7 +109,10 @@ class Remote(Executor):
         )
 
     def close(self) -> None:
-        self._closed, self._builders, self._snapshots, self._place = True, [], None, []
+        self._closed = True
+        self._builders = []
+        self._snapshots = None
+        self._place = []
 
     # ------------------------------------------------------------------ rounds and faults
 
@@ -189,7 +192,8 @@ class Remote(Executor):
         they are not built yet.
         """
         self._replace(lost)
-        gone, slots = [i for i, w in enumerate(self._place) if w in lost], self._slots()
+        gone = [i for i, w in enumerate(self._place) if w in lost]
+        slots = self._slots()
         load = {w: -slots.count(w) for w in slots}  # a worker with more threads takes more
         for i, w in enumerate(self._place):
             if i not in gone and w in load:

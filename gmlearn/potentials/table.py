@@ -47,10 +47,8 @@ class Table(Block):
             self.values, self.start = array.ravel(), np.zeros(m, np.int64)
             self.shapes = np.tile(np.array(array.shape, np.int64), (m, 1))
         elif array.ndim == k + 1 and len(array) == m:
-            self.values, self.start = (
-                array.ravel(),
-                np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:])),
-            )
+            self.values = array.ravel()
+            self.start = np.arange(m, dtype=np.int64) * int(np.prod(array.shape[1:]))
             self.shapes = np.tile(np.array(array.shape[1:], np.int64), (m, 1))
         else:
             raise ValueError(

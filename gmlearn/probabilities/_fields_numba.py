@@ -89,7 +89,8 @@ def sweep(g, used, q, field, digits):
     """One pass of coordinate ascent over all variables, in place; returns the largest change."""
     change = 0.0
     for v in range(len(g.offsets) - 1):
-        n, first = field_of(g, v, used, q, field, digits), g.offsets[v]
+        n = field_of(g, v, used, q, field, digits)
+        first = g.offsets[v]
         low = np.inf
         for label in range(n):
             low = min(low, field[label])

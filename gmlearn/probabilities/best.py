@@ -120,7 +120,8 @@ def in_order(crf: CRF, dual: Dual) -> Iterator[tuple[np.ndarray, float]]:
 
     def second(costs: np.ndarray, labels: np.ndarray, value: float) -> tuple[float, int]:
         """(energy, changed coordinate) of the second best labelling under `costs`."""
-        theta, rise = costs[slaves.coords], np.empty(slaves.n_coords)
+        theta = costs[slaves.coords]
+        rise = np.empty(slaves.n_coords)
         for group, where, prepared in zip(slaves.groups, slaves.slices, dual.prepared):
             mine = group.min_marginals(theta[where], prepared)  # type: ignore[attr-defined]
             least = group.solve(theta[where], prepared).value

@@ -77,7 +77,8 @@ def best_of_two_starts(
     """((bound, marginals (n_coords,)), passes) of the best of two starts: the costs of single
     labels, and a labelling of low energy, which breaks no hard constraint.
     """
-    limit, offsets = int(problem.settings.get("max_iter", 200)), problem.crf.offsets
+    limit = int(problem.settings.get("max_iter", 200))
+    offsets = problem.crf.offsets
     starts = [softmax(problem.crf.unary_costs(problem.w) / problem.temperature, offsets)]
     labels = low_labelling(problem)
     if labels is not None:

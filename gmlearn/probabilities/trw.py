@@ -127,7 +127,8 @@ class UpperBound:
 
     def value(self, lam: np.ndarray) -> tuple[float, np.ndarray]:
         """The bound of log Z and its gradient at zero-sum multipliers (D,)."""
-        found, temperature = self.round(self.share + lam), self.problem.temperature
+        found = self.round(self.share + lam)
+        temperature = self.problem.temperature
         return -found.value / temperature, -self.dual.centred(found.ind) / temperature
 
     def minimise(self) -> None:
@@ -156,7 +157,8 @@ class UpperBound:
             self._lbfgs(on_shared, self.start[shared])
 
     def _minimise_reweighted(self) -> None:
-        slaves, temperature = ReweightedSlaves(self.tempered), self.problem.temperature
+        slaves = ReweightedSlaves(self.tempered)
+        temperature = self.problem.temperature
 
         def on_place(z: np.ndarray) -> tuple[float, np.ndarray]:
             here = slaves.at(z, self.dual.unary)

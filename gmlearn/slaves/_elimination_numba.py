@@ -32,11 +32,9 @@ def room_of(p):
     """Room that is large enough for every step."""
     outer, inner, states, inputs, block, belief = 0, 0, 0, 0, 0, 0
     for s in range(len(p.slot)):
-        outer, inner, states = (
-            max(outer, p.outer[s]),
-            max(inner, p.inner[s]),
-            max(states, p.states[s]),
-        )
+        outer = max(outer, p.outer[s])
+        inner = max(inner, p.inner[s])
+        states = max(states, p.states[s])
         inputs = max(inputs, p.in_ptr[s + 1] - p.in_ptr[s])
         block = max(block, p.inner[s] * p.states[s])
         belief = max(belief, p.span[p.in_ptr[s] : p.in_ptr[s + 1]].sum())

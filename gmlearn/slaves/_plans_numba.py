@@ -24,7 +24,9 @@ def neighbours(indptr, scope, states):
     for f in range(len(indptr) - 1):
         owner[indptr[f] : indptr[f + 1]] = f
     seen = np.full(n, -1)
-    ptr, near, used = np.zeros(n + 1, np.int64), np.empty(4 * n + 16, np.int64), 0
+    ptr = np.zeros(n + 1, np.int64)
+    near = np.empty(4 * n + 16, np.int64)
+    used = 0
     for v in range(n):
         seen[v] = v
         for j in range(slot_ptr[v], slot_ptr[v + 1]):

@@ -39,20 +39,19 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
         lo, hi = indptr[m], indptr[m + 1]
         free, single = max(hi - lo - 2, 0), hi - lo == 1
         last = theta[ptr[hi - 1] : ptr[hi]]
-        size, lines = len(last), 1 if single else ptr[hi - 1] - ptr[hi - 2]
+        size = len(last)
+        lines = 1 if single else ptr[hi - 1] - ptr[hi - 2]
         width = lines * size
         for a in range(lines):
             line, own = costs[a * size : (a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
             for b in range(size):
                 line[b] = own + last[b]
-        best, best_low, position, best_position, number, best_number = (
-            np.inf,
-            np.inf,
-            start[m],
-            start[m],
-            0,
-            0,
-        )
+        best = np.inf
+        best_low = np.inf
+        position = start[m]
+        best_position = start[m]
+        number = 0
+        best_number = 0
         for i in range(free):
             x[i] = 0
             partial[i + 1] = partial[i] + theta[ptr[lo + i]]
@@ -101,17 +100,17 @@ def minimise_tables(theta, ptr, indptr, values, start, labels, value):
 def min_marginals_tables(theta, ptr, indptr, values, start, out):
     """Minima with one label fixed, laid out like theta."""
     most, longest = buffer_sizes(ptr, indptr)
-    x, partial, costs, best = (
-        np.zeros(most, np.int64),
-        np.zeros(most + 1),
-        np.empty(longest),
-        np.empty(longest),
-    )
+    x = np.zeros(most, np.int64)
+    partial = np.zeros(most + 1)
+    costs = np.empty(longest)
+    best = np.empty(longest)
     for m in range(len(start)):
         lo, hi = indptr[m], indptr[m + 1]
         free, single = max(hi - lo - 2, 0), hi - lo == 1
         last, to = theta[ptr[hi - 1] : ptr[hi]], out[ptr[hi - 1] : ptr[hi]]
-        size, lines, position = len(last), 1 if single else ptr[hi - 1] - ptr[hi - 2], start[m]
+        size = len(last)
+        lines = 1 if single else ptr[hi - 1] - ptr[hi - 2]
+        position = start[m]
         width = lines * size
         for a in range(lines):
             line, own = costs[a * size : (a + 1) * size], 0.0 if single else theta[ptr[hi - 2] + a]
@@ -147,11 +146,9 @@ def min_marginals_tables(theta, ptr, indptr, values, start, out):
             for j in range(i, free):
                 partial[j + 1] = partial[j] + theta[ptr[lo + j] + x[j]]
         for a in range(lines):
-            line, added, low = (
-                best[a * size : (a + 1) * size],
-                costs[a * size : (a + 1) * size],
-                np.inf,
-            )
+            line = best[a * size : (a + 1) * size]
+            added = costs[a * size : (a + 1) * size]
+            low = np.inf
             for b in range(size):
                 cost = line[b] + added[b]
                 to[b] = min(to[b], cost)

@@ -45,13 +45,11 @@ class SlaveResult:
         chosen: np.ndarray | None = None,
         size: int = 0,
     ):
-        self._ind, self.value, self.labels, self.chosen, self._size = (
-            ind,
-            value,
-            labels,
-            chosen,
-            size,
-        )
+        self._ind = ind
+        self.value = value
+        self.labels = labels
+        self.chosen = chosen
+        self._size = size
 
     @property
     def ind(self) -> np.ndarray:

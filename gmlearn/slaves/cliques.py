@@ -203,7 +203,8 @@ class PairwiseEdge(SlaveSolver):
         ]
 
     def large_examples(self, rng: np.random.Generator) -> list[tuple[Block, dict[str, np.ndarray]]]:
-        pairs, states = rng.integers(0, 500, 2000)[:, None] + [0, 1], np.full(501, 20)
+        pairs = rng.integers(0, 500, 2000)[:, None] + [0, 1]
+        states = np.full(501, 20)
         block = Truncated(pairs, 3.0, contrast=rng.random(2000), weight="t").bind(states)
         return [(block, {"t": np.ones(())})]
 

@@ -222,8 +222,7 @@ class ForestGroup(SlaveGroup):
         self.variable, self.parent, self.pedge, self.child_first, self.tree_ptr, _ = found
         states = np.diff(offsets)[self.variable]
         self.ptr = np.concatenate([[0], np.cumsum(states)])
-        local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
-        self.coords = np.repeat(offsets[self.variable], states) + local
+        self.coords = ranges(offsets[self.variable], states)
         self.owner = np.repeat(np.repeat(np.arange(self.n), np.diff(self.tree_ptr)), states)
         self._tables: EdgeTables | None = None
 
@@ -332,7 +331,8 @@ class ForestGroup(SlaveGroup):
 
         belief, low, log_z = np.empty(len(theta)), np.empty(len(self.variable)), np.empty(self.n)
         scaled_exp(theta, self.ptr, temperature, belief, low)
-        tables, factor = self._tables_of(prepared), np.ones(self.n) if weight is None else weight
+        tables = self._tables_of(prepared)
+        factor = np.ones(self.n) if weight is None else weight
         entries, least = tables.exponents(prepared, temperature)
         wide = self._underflows(belief, entries, tables)
         np.exp(belief, out=belief)
@@ -422,8 +422,7 @@ class FreeGroup(SlaveGroup):
         self.n = len(variables)
         states = np.diff(offsets)[self.variables]
         self.ptr = np.concatenate([[0], np.cumsum(states)])
-        local = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], states)
-        self.coords = np.repeat(offsets[self.variables], states) + local
+        self.coords = ranges(offsets[self.variables], states)
         self.owner = np.repeat(np.arange(self.n), states)
 
     def solve(self, theta: np.ndarray, prepared: Any) -> SlaveResult:

@@ -130,7 +130,10 @@ class JunctionTreeGroup(SlaveGroup):
         parts: Sequence[Part],
         offsets: np.ndarray,
     ):
-        self.sets, self.parts, self.offsets, self.n = list(sets), list(parts), offsets, len(sets)
+        self.sets = list(sets)
+        self.parts = list(parts)
+        self.offsets = offsets
+        self.n = len(sets)
         sizes = np.array([len(s) for s in sets], np.int64)
         filled, entries = sizes.copy(), np.zeros(self.n, np.int64)
         place = []  # of each part's cliques in their slave: slots, or positions in its tables

@@ -133,7 +133,8 @@ def lay_out_chains(ends, factor, chain, n_vars):
         variables[at[c]], factors[at[c]], owner[at[c]] = low[e], factor[e], c
         at[c] += 1
         # the end of the chain, if no edge follows
-        variables[at[c]], owner[at[c]] = max(ends[e, 0], ends[e, 1]), c
+        variables[at[c]] = max(ends[e, 0], ends[e, 1])
+        owner[at[c]] = c
     member_ptr, place = counting_order(variables, n_vars)
     return Chains(ptr, variables, factors, member_ptr, owner[place])
 

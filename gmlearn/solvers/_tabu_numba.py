@@ -92,7 +92,10 @@ def best_move(search, g, energy, best, clock):
     """(variable, label, change of the energy) of the best move that is not tabu, or that beats the
     best energy known; ties at random, variable -1 if there is none.
     """
-    chosen, label, low, ties = -1, 0, np.inf, 0
+    chosen = -1
+    label = 0
+    low = np.inf
+    ties = 0
     for v in range(len(search.x)):
         own = search.cost[g.offsets[v] + search.x[v]]
         for a in range(g.offsets[v + 1] - g.offsets[v]):

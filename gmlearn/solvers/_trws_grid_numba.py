@@ -144,13 +144,11 @@ def pass_diagonals(
     """
     rows, size, lanes = unary.shape
     s, h = np.empty((size, CHUNK)), np.empty((size, CHUNK))
-    low, floor, work, more, total = (
-        np.empty(CHUNK),
-        np.empty(CHUNK),
-        np.empty(CHUNK),
-        np.empty(CHUNK),
-        np.zeros(CHUNK),
-    )
+    low = np.empty(CHUNK)
+    floor = np.empty(CHUNK)
+    work = np.empty(CHUNK)
+    more = np.empty(CHUNK)
+    total = np.zeros(CHUNK)
     width = rows - 1
     n_diagonals = width + lanes - 1
     for k in range(n_diagonals):
@@ -271,10 +269,8 @@ def pass_binary(unary, straight, slanted, scale_straight, scale_slanted, gamma, 
         for i in range(n):
             s[i] = u[i] + m0[i] + m1[i] + m2[i] + m3[i]
         m0, scale_0 = straight[ahead, first:last], scale_straight[ahead, first:last]
-        m1, scale_1 = (
-            slanted[ahead, first + shift : last + shift],
-            scale_slanted[ahead, first + shift : last + shift],
-        )
+        m1 = slanted[ahead, first + shift : last + shift]
+        scale_1 = scale_slanted[ahead, first + shift : last + shift]
         for i in range(n):
             low = min(s[i], 0.0)
             zero, own = -g[i] * low, g[i] * (s[i] - low)

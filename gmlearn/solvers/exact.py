@@ -73,7 +73,8 @@ def sweep(problem: Problem, patience: float = 1e-3) -> Swept | None:
     if trws_refuses(problem.crf) is None and problem.crf.clique_blocks:
         dual = _chains_of_messages(problem, patience)
         return None if dual is None else Swept(dual)
-    dual, stalled = Dual(decompose(problem.crf, problem.options.decomposition), problem.w), None
+    dual = Dual(decompose(problem.crf, problem.options.decomposition), problem.w)
+    stalled = None
     kept = problem.kept.costs
     if kept is not None and kept.decomposition != "per-clique":
         problem.kept.restore(dual)
@@ -178,7 +179,8 @@ def finish(problem: Problem, allowed: np.ndarray, effort: Effort, ceiling: float
         return
     whole = FactorGraph.of(crf, problem.w)
     graph = conditioned(whole, region, x)
-    allowed, left = allowed[np.repeat(domain > 1, crf.n_states)], len(region)
+    allowed = allowed[np.repeat(domain > 1, crf.n_states)]
+    left = len(region)
     order = elimination_order(graph, domain[region], effort.max_table, effort.max_total)
     labels = [np.flatnonzero(a) for a in np.split(allowed, graph.offsets[1:-1])][:left]
     if order is not None:

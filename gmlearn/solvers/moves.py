@@ -59,9 +59,10 @@ class Moves:
     def take(self, index: np.ndarray) -> Moves:
         """The moves at `index`."""
         size = np.diff(self.ptr)[index]
-        ptr = np.concatenate([[0], np.cumsum(size)])
-        where = np.repeat(self.ptr[index] - ptr[:-1], size) + np.arange(ptr[-1])
-        return Moves(ptr, self.variable[where], self.label[where])
+        where = ranges(self.ptr[index], size)
+        return Moves(
+            np.concatenate([[0], np.cumsum(size)]), self.variable[where], self.label[where]
+        )
 
     def at_once(self) -> Moves:
         """All of them as one move."""
@@ -113,9 +114,8 @@ class OpenBlock:
         for first, last in pairwise(bounds):
             entry = np.arange(moves.ptr[first], moves.ptr[last])
             n = hits[entry]
-            step = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+            slot = self.slots[ranges(self.ptr[moves.variable[entry]], n)]
             entry = np.repeat(entry, n)
-            slot = self.slots[self.ptr[moves.variable[entry]] + step]
             move = np.searchsorted(moves.ptr, entry, side="right") - 1
             cliques, row = self.clique[slot], np.arange(len(slot))
             if len(moves) < len(moves.variable):  # a move may touch a clique more than once
@@ -219,7 +219,7 @@ class MoveCosts:
     def singles(self, variables: np.ndarray, x: np.ndarray) -> Moves:
         """Every other label of each of the variables."""
         n = self.crf.n_states[variables] - 1
-        label = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+        label = ranges(np.zeros_like(n), n)
         return Moves.of(np.repeat(variables, n), label + (label >= np.repeat(x[variables], n)))
 
     def swaps(self, x: np.ndarray) -> Moves:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gmlearn._utils.ranges import ranges
 from gmlearn.model.factors import FactorGraph
 from gmlearn.solvers.elimination import Elimination, elimination_order
 from gmlearn.solvers.polish import unary_labels
@@ -45,9 +46,7 @@ def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> Factor
         else region
     )
     sizes = np.diff(graph.indptr)[touched]
-    inside = np.repeat(graph.indptr[touched] - (np.cumsum(sizes) - sizes), sizes) + np.arange(
-        int(sizes.sum())
-    )
+    inside = ranges(graph.indptr[touched], sizes)
     clique = np.repeat(np.arange(len(touched)), sizes)
     scope, stride = graph.scope[inside], graph.stride[inside]
     fixed = place[scope] < 0
@@ -56,11 +55,7 @@ def conditioned(graph: FactorGraph, region: np.ndarray, x: np.ndarray) -> Factor
     ).astype(np.int64)
     count = np.bincount(clique[~fixed], minlength=len(touched))
     states = graph.n_states[region]
-    unary = graph.unary[
-        np.repeat(graph.offsets[region], states)
-        + np.arange(int(states.sum()))
-        - np.repeat(np.cumsum(states) - states, states)
-    ]
+    unary = graph.unary[ranges(graph.offsets[region], states)]
     return FactorGraph(
         np.concatenate([[0], np.cumsum(states)]),
         unary,
@@ -102,14 +97,11 @@ class Neighbourhoods:
 
     def near(self, v: int) -> np.ndarray:
         """The free variables that share a clique with v."""
-        ptr, slots = self.graph.adjacency
-        cliques = self.graph.owner[slots[ptr[v] : ptr[v + 1]]]
-        found = np.unique(
-            np.concatenate(
-                [self.graph.scope[self.graph.indptr[f] : self.graph.indptr[f + 1]] for f in cliques]
-                or [np.zeros(0, np.int64)]
-            )
-        )
+        graph = self.graph
+        ptr, slots = graph.adjacency
+        cliques = graph.owner[slots[ptr[v] : ptr[v + 1]]]
+        first = graph.indptr[cliques]
+        found = np.unique(graph.scope[ranges(first, graph.indptr[cliques + 1] - first)])
         return np.intersect1d(found, self.free, assume_unique=True)
 
     def draw(self, size: int) -> np.ndarray:
@@ -192,7 +184,11 @@ def search_neighbourhoods(problem: Problem, graph: FactorGraph, allowed: np.ndar
     regions = Neighbourhoods(graph, allowed, problem.options.seed)
     if len(regions.free) == 0 or problem.labels is None:
         return 0
-    size, limit, tried, idle, x = 8.0, FIRST_TABLE, 0, 0, problem.labels.copy()
+    size = 8.0
+    limit = FIRST_TABLE
+    tried = 0
+    idle = 0
+    x = problem.labels.copy()
     gained = problem.spent
     while not (problem.closed or out_of_patience(problem, gained)):
         better = regions.improve(problem, regions.draw(int(size)), x, limit)
@@ -222,7 +218,8 @@ def search_by_energies(problem: Problem) -> None:
     polisher(problem, unary_labels(problem), "unary optimum")
     if incumbent is not None:  # it may come from a slave, as it is
         polisher(problem, incumbent, "incumbent")
-    rng, n = np.random.default_rng(problem.options.seed), problem.crf.n_vars
+    rng = np.random.default_rng(problem.options.seed)
+    n = problem.crf.n_vars
     x = np.array(problem.labels, np.int64)
     gained = problem.spent
     while not (problem.closed or out_of_patience(problem, gained)):

@@ -80,7 +80,8 @@ class Polisher:
     ) -> np.ndarray:
         every, colour, independent = self.costs.order
         for _ in range(sweeps):
-            order, before = every if dirty is None else every[dirty[every]], x.copy()
+            order = every if dirty is None else every[dirty[every]]
+            before = x.copy()
             work = np.cumsum(self.crf.n_states[order]) // BATCH
             cuts = np.flatnonzero((np.diff(work) > 0) | (np.diff(colour[order]) > 0)) + 1
             for variables in np.split(order, cuts):
@@ -111,7 +112,8 @@ class Polisher:
         first = np.full(len(x), len(good))
         np.minimum.at(first, chosen.variable, owner)
         late = np.bincount(owner, owner != first[chosen.variable], len(good)) > 0
-        chosen, least = chosen.take(np.flatnonzero(~late)), change[good[0]]
+        chosen = chosen.take(np.flatnonzero(~late))
+        least = change[good[0]]
         n = len(chosen)
         while (
             not independent

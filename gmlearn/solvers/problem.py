@@ -159,7 +159,9 @@ class Problem:
         """Keep `labels` (V,) if they are better than what is known."""
         energy = self.crf.energy(labels, self.w)
         if self.labels is None or energy < self.energy:
-            self.labels, self.energy, self.decoded_from = np.array(labels, np.int64), energy, source
+            self.labels = np.array(labels, np.int64)
+            self.energy = energy
+            self.decoded_from = source
             return True
         return False
 

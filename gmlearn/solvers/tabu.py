@@ -63,7 +63,8 @@ def tabu_search_by_energies(problem: Problem, steps: int) -> int:
     """
     polisher, costs = problem.polisher, problem.polisher.costs
     rng = np.random.default_rng(problem.options.seed)
-    x, offsets = np.array(problem.labels, np.int64), problem.crf.offsets
+    x = np.array(problem.labels, np.int64)
+    offsets = problem.crf.offsets
     n, share = len(x), max(1, 20_000 * len(x) // int(offsets[-1]))
     until = np.zeros(offsets[-1], np.int64)
     energy, best, idle = 0.0, 0.0, 0
@@ -81,7 +82,8 @@ def tabu_search_by_energies(problem: Problem, steps: int) -> int:
         chosen = moves.take(rng.choice(np.flatnonzero(change <= change.min() + costs.tol), 1))
         if idle > 20 + n:
             region = rng.permutation(n)[: rng.integers(2, n + 1)]
-            chosen, idle = Moves.of(region[None], polisher.shaken(x, region, rng)[None]), 0
+            chosen = Moves.of(region[None], polisher.shaken(x, region, rng)[None])
+            idle = 0
         energy += costs.changes(chosen, x)[0]
         until[offsets[chosen.variable] + x[chosen.variable]] = step + 5 + rng.integers(0, 5 + n)
         x[chosen.variable] = chosen.label

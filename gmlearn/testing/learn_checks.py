@@ -198,7 +198,8 @@ def trainer_cases(
     if callable(getattr(thing, "examples", None)):
         yield from ((thing, samples, options) for samples, options in thing.examples(rng))
         return
-    samples, options = small_samples(rng), {"regularizer": L2(MU)}
+    samples = small_samples(rng)
+    options = {"regularizer": L2(MU)}
     try:
         _train(thing, samples, options, max_iter=1)
     except ValueError:

@@ -105,7 +105,10 @@ def check_the_model_is_untouched(
     loss: Any, crf: CRF, truth: np.ndarray, rng: np.random.Generator
 ) -> None:
     """augment makes another model; the given one, the truth and the mask stay as they are."""
-    blocks, unary, constant, given = list(crf.blocks), crf.unary.copy(), crf.constant, truth.copy()
+    blocks = list(crf.blocks)
+    unary = crf.unary.copy()
+    constant = crf.constant
+    given = truth.copy()
     loss.augment(crf, given, _all(crf))
     same = len(blocks) == len(crf.blocks) and all(a is b for a, b in zip(blocks, crf.blocks))
     expect(

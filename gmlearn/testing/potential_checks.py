@@ -192,7 +192,8 @@ def check_expected_energy(block: Block, w: Weights, rng: np.random.Generator) ->
     """
     if block.expected_energy is None:
         raise NotApplicable("it does not define expected_energy")
-    states, owner = block.member_states, np.repeat(np.arange(len(block)), np.diff(block.indptr))
+    states = block.member_states
+    owner = np.repeat(np.arange(len(block)), np.diff(block.indptr))
     exists = np.arange(block.max_states) < states[:, None]
     for sure in (0.0, 0.4):
         q = np.where(exists & (rng.random(exists.shape) >= sure), rng.random(exists.shape), 0.0)
@@ -291,7 +292,8 @@ def check_repairs_are_feasible(block: Block, w: Weights, rng: np.random.Generato
 def check_inputs_are_untouched(block: Block, w: Weights, rng: np.random.Generator) -> None:
     """energy, features and table write neither to labels nor to weights."""
     x = member_labels(block, rng)
-    labels, weights = x.copy(), {name: np.array(value) for name, value in w.items()}
+    labels = x.copy()
+    weights = {name: np.array(value) for name, value in w.items()}
     block.energy(labels, weights)
     block.features(labels)
     block.clique_features(labels)

@@ -349,7 +349,8 @@ def check_slave_features_sum_to_features(group: Any, w: Weights, rng: np.random.
 def check_theta_is_untouched(group: Any, w: Weights, rng: np.random.Generator) -> None:
     """Neither theta nor the weights are written to, by any power."""
     for theta in (*thetas(group, rng), *infinite_thetas(group, rng)):
-        given, weights = theta.copy(), {name: value.copy() for name, value in w.items()}
+        given = theta.copy()
+        weights = {name: value.copy() for name, value in w.items()}
         prepared = group.prepare(weights)
         group.solve(given, prepared)
         if group.has("min_marginals"):

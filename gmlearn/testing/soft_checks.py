@@ -38,10 +38,8 @@ def check_member_marginals(group: Any, w: Weights, rng: np.random.Generator) -> 
     sizes = np.diff(group.block.indptr)
     for theta in [*thetas(group, rng), *infinite_thetas(group, rng)]:
         member = rng.integers(0, sizes) if len(sizes) else np.zeros(0, np.int64)
-        whole, found = (
-            group.min_marginals(theta, group.prepare(w)),
-            group.member_marginals(theta, group.prepare(w), member),
-        )
+        whole = group.min_marginals(theta, group.prepare(w))
+        found = group.member_marginals(theta, group.prepare(w), member)
         for m, place in enumerate(group.block.indptr[:-1] + member):
             own = whole[group.ptr[place] : group.ptr[place + 1]]
             expect_close(
@@ -102,7 +100,10 @@ def _enumerated(
     tables: SlaveTables, theta: np.ndarray, w: Weights, temperature: float
 ) -> tuple[np.ndarray, np.ndarray, Any]:
     """Soft minima (M,), marginals (D,), and the joint probabilities of each slave."""
-    totals, soft, marginals, joint = tables.totals(theta), [], np.zeros(len(theta)), []
+    totals = tables.totals(theta)
+    soft = []
+    marginals = np.zeros(len(theta))
+    joint = []
     for m, total in enumerate(totals):
         value, p = tables.distribution(m, total, temperature)
         soft.append(value)

@@ -123,10 +123,8 @@ def transposed(n, row_start, row_exemplar, row_cost):
     for q in range(n):
         start[q + 1] += start[q]
     fill = start[:-1].copy()
-    client, place = (
-        np.empty(row_exemplar.shape[0], np.uint32),
-        np.empty(row_exemplar.shape[0], np.uint32),
-    )
+    client = np.empty(row_exemplar.shape[0], np.uint32)
+    place = np.empty(row_exemplar.shape[0], np.uint32)
     cost = np.empty(row_exemplar.shape[0], np.float64)
     for p in range(n):
         for j in range(row_start[p], row_start[p + 1]):

@@ -380,14 +380,12 @@ def search(
             record[:] = is_open
         if total <= now + tol or total <= best + worse * (1.0 - in_vain / patience):
             now = total
-            kept[0][:], kept[1][:], kept[2][:], kept[3][:], kept[4][:], kept[5][:] = (
-                is_open,
-                near,
-                cost,
-                place,
-                loss,
-                lack,
-            )
+            kept[0][:] = is_open
+            kept[1][:] = near
+            kept[2][:] = cost
+            kept[3][:] = place
+            kept[4][:] = loss
+            kept[5][:] = lack
         else:
             is_open[:], near[:], cost[:], place[:], loss[:], lack[:] = kept
             _list_members(is_open, members, slot)

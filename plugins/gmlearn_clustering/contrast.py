@@ -47,7 +47,8 @@ def _partners(cluster: np.ndarray) -> Iterator[np.ndarray]:
     order = np.argsort(cluster, kind="stable")
     size = np.bincount(cluster)
     start = np.repeat(np.cumsum(size) - size, size)
-    place, size_of = np.arange(len(cluster)) - start, np.repeat(size, size)
+    place = np.arange(len(cluster)) - start
+    size_of = np.repeat(size, size)
     for step in range(1, int(size.max())):
         target = np.empty(len(cluster), dtype=np.int64)
         target[order] = order[start + np.where(step < size_of, (place + step) % size_of, place)]

@@ -42,7 +42,9 @@ def exact_exemplars(
         return start, min(price_bound(problem, price)[0], upper)
     column = np.full(problem.n_points, -1)
     column[candidates] = np.arange(len(candidates))
-    n_open, n_entries, n = len(candidates), len(client), problem.n_points
+    n_open = len(candidates)
+    n_entries = len(client)
+    n = problem.n_points
     entry = np.arange(n_entries)
     one = scipy.sparse.csr_array(
         (

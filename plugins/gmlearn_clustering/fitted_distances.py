@@ -121,7 +121,8 @@ class LDAProjection(FittedView):
             subset_by_index=[d - n_kept, d - 1],
         )
         self.projection_ = vectors[:, ::-1]
-        self.centres_, self.log_share_ = centres @ self.projection_, np.log(counts / len(X))
+        self.centres_ = centres @ self.projection_
+        self.log_share_ = np.log(counts / len(X))
 
 
 class LDAPosterior(LDAProjection):

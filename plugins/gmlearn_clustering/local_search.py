@@ -155,7 +155,11 @@ def _kicked(
     n_rounds = 40 + problem.n_points // 10
     # a short search does not repay good prices or a second core
     brief = n_kicks is not None and n_kicks < n_rounds
-    done, stage, best, price, seen = 0, 0, np.inf, None, np.zeros(problem.n_points, dtype=bool)
+    done = 0
+    stage = 0
+    best = np.inf
+    price = None
+    seen = np.zeros(problem.n_points, dtype=bool)
     while done < n_kicks if n_kicks is not None else large or stage == 0:
         cost = kernels.search(*problem.arrays, is_open, 0, 0, False, False, seed)
         if stop and stop():

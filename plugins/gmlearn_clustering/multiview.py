@@ -274,7 +274,8 @@ def _affinity_propagation(features: Features, split: Split) -> list[float]:
             .fit(-features.test.mean(axis=0))
             .labels_
         )
-    labels, truth = np.where(labels < 0, 0, labels), split.test_labels
+    labels = np.where(labels < 0, 0, labels)
+    truth = split.test_labels
     return [
         accuracy(truth, labels),
         int(labels.max()) + 1,

@@ -41,7 +41,9 @@ def neighbour_costs(
     parts = [(own, own, np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,)))]
     if k > 0:
         distance, column = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
-        row, column, value = np.repeat(own, k), column.ravel(), distance.ravel() ** 2
+        row = np.repeat(own, k)
+        column = column.ravel()
+        value = distance.ravel() ** 2
         parts += [(row, column, value), (column, row, value)]
     parts += _nearest_landmarks(X, landmarks)
     return _union(parts, n)

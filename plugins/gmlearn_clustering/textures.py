@@ -111,7 +111,8 @@ def _filter_energies(images: np.ndarray) -> np.ndarray:
             ndimage.gaussian_filter(images, (0, sigma, sigma), order=(0, *o))
             for o in ((2, 0), (0, 2), (1, 1))
         ]
-        trace, gap = second[0] + second[1], np.hypot(second[0] - second[1], 2 * second[2])
+        trace = second[0] + second[1]
+        gap = np.hypot(second[0] - second[1], 2 * second[2])
         edge = ndimage.gaussian_gradient_magnitude(images, (0, sigma, sigma))
         for response in (trace, 0.5 * (trace + gap), 0.5 * (trace - gap), edge):
             spread = response.std(axis=(1, 2))

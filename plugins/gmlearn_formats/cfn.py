@@ -144,12 +144,10 @@ class _Functions:
         sign: float,
         bound: float,
     ):
-        self.scanner, self.builder, self.variables, self.labels = (
-            scanner,
-            builder,
-            variables,
-            labels,
-        )
+        self.scanner = scanner
+        self.builder = builder
+        self.variables = variables
+        self.labels = labels
         self.sign, self.bound = sign, bound
         self.scopes: list[np.ndarray] = []
         self.tables: list[np.ndarray | str] = []  # costs, or the name of the function that has them
@@ -265,10 +263,8 @@ class _Functions:
                 f"{len(words)} words in all",
                 line,
             )
-        table, where = (
-            self.builder.default_table(shape, default),
-            np.zeros(len(words) // width, np.int64),
-        )
+        table = self.builder.default_table(shape, default)
+        where = np.zeros(len(words) // width, np.int64)
         for column, (variable, n) in enumerate(zip(scope.tolist(), shape)):
             names = self.labels[variable]
             found = [resolve(word, names, n) for word in words[column::width]]

@@ -127,10 +127,8 @@ def best_hypercut(
             p, q = positives[pair // negatives.size], negatives[pair % negatives.size]
         else:
             m = _below(state, n_kernels)
-            p, q = (
-                positives[_below(state, positives.size)],
-                negatives[_below(state, negatives.size)],
-            )
+            p = positives[_below(state, positives.size)]
+            q = negatives[_below(state, negatives.size)]
         low, high = _project(kernels[m, p], kernels[m, q], projection)
         if not high > low:
             continue
@@ -140,14 +138,12 @@ def best_hypercut(
         gain, b, below, above = _best_cut(bins, total_weight, total_response)
         if gain > best:
             best = gain
-            cut[0], cut[1], cut[2], cut[3], cut[4], cut[5] = (
-                m,
-                p,
-                q,
-                low + (b + 1) / step,
-                below,
-                above,
-            )
+            cut[0] = m
+            cut[1] = p
+            cut[2] = q
+            cut[3] = low + (b + 1) / step
+            cut[4] = below
+            cut[5] = above
     return best
 
 

@@ -76,7 +76,8 @@ def fit_logistic(features, signs, shrinkage, ridge, weights):
                 f += weights[a] * row[a]
             row[n_kernels] = 1.0
             p = 1.0 / (1.0 + np.exp(-f))
-            slope, curvature = p - (1.0 if signs[i] > 0 else 0.0), max(p * (1.0 - p), 1e-6)
+            slope = p - (1.0 if signs[i] > 0 else 0.0)
+            curvature = max(p * (1.0 - p), 1e-6)
             for a in range(size):
                 gradient[a] += slope * row[a]
                 scaled = curvature * row[a]

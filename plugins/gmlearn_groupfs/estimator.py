@@ -349,11 +349,9 @@ class GroupFeatureClustering(ClusterMixin, BaseEstimator):
         self.bank_, self.order_ = bank, order
         self.labels_ = np.empty(order.size, dtype=np.int64)
         self.labels_[order] = best.labels
-        self.loss_, self.loss_history_, self.n_iter_ = (
-            best.loss,
-            list(best.history),
-            len(best.history),
-        )
+        self.loss_ = best.loss
+        self.loss_history_ = list(best.history)
+        self.n_iter_ = len(best.history)
         self.kernel_usage_, self.kernel_names_ = self.model_.usage, bank.names
 
 

@@ -160,7 +160,8 @@ class AssignmentSolver(gm.SlaveSolver):
         self, rng: np.random.Generator
     ) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
         """Sixty points with cluster sizes, and the same with links."""
-        points, scores = np.arange(60)[None], rng.normal(size=(60, 3))
+        points = np.arange(60)[None]
+        scores = rng.normal(size=(60, 3))
         states = np.full(60, 3)
         return [
             (ClusterLoss(points, scores, (15, 25)).bind(states), {}),

@@ -18,7 +18,11 @@ def cheapest_subset(theta, lo, hi, cost, minima, bound):
     stack = np.empty(size + 1, np.int64)  # open labels, ascending
     paid = np.zeros(size + 1)
     minima[0, :k] = np.inf
-    best, chosen, depth, label, mask = np.inf, 0, 0, 0, 0
+    best = np.inf
+    chosen = 0
+    depth = 0
+    label = 0
+    mask = 0
     while True:
         if label < size and paid[depth] + cost[label] + bound < best:
             total = 0.0

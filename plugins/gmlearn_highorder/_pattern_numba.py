@@ -20,7 +20,10 @@ def best_unlisted(theta, patterns, prefix, member, label, choice):
         suffix[i] = suffix[i + 1] + (theta[i, label] if i == member else theta[i].min())
     taken = np.zeros(size, np.int64)
     head, stamp = np.zeros(n), 0
-    best, at, depth, leave = np.inf, 0, 0, 0
+    best = np.inf
+    at = 0
+    depth = 0
+    leave = 0
     for t in range(k):
         p = 0
         while p < n:

@@ -157,7 +157,10 @@ def min_marginals_pn(theta, indptr, beta, beta_max, out):
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
         part, costs, k = theta[lo:hi], beta[m], hi - lo
-        free, small, where, next_small = beta_max[m], np.inf, -1, np.inf
+        free = beta_max[m]
+        small = np.inf
+        where = -1
+        next_small = np.inf
         for l in range(size):
             totals[l], count[l] = costs[l], 0
         for i in range(k):

@@ -96,7 +96,10 @@ def log_partition_pn(theta, indptr, beta, beta_max, temperature, value, marginal
         mixed = log_weights(ahead[0], beta[m], beta_max[m], temperature, k == 1, own, log_q[:k])
         high = max(mixed, own.max())
         if high == -np.inf or log_norm == -np.inf:
-            value[m], rest[m], chosen[m], marginals[lo:hi] = np.inf, 0.0, 0.0, 0.0
+            value[m] = np.inf
+            rest[m] = 0.0
+            chosen[m] = 0.0
+            marginals[lo:hi] = 0.0
             continue
         log_z = high + np.log(np.exp(own - high).sum() + np.exp(mixed - high))
         value[m] = -temperature * (log_z + log_norm)

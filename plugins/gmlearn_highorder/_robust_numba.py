@@ -68,18 +68,14 @@ def minimise_robust(theta, indptr, beta, beta_max, truncation, labels, value):
     tie, then low anchors.
     """
     k, size = longest(indptr), theta.shape[1]
-    stay, move, other, order = (
-        np.empty(k),
-        np.empty(k),
-        np.empty(k, np.int64),
-        np.empty(k, np.int64),
-    )
-    best, low, regret, count = (
-        np.empty(k, np.int64),
-        np.empty(k),
-        np.empty(k),
-        np.empty(size, np.int64),
-    )
+    stay = np.empty(k)
+    move = np.empty(k)
+    other = np.empty(k, np.int64)
+    order = np.empty(k, np.int64)
+    best = np.empty(k, np.int64)
+    low = np.empty(k)
+    regret = np.empty(k)
+    count = np.empty(size, np.int64)
     f = np.empty(k + 1)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]
@@ -166,18 +162,14 @@ def unanchored_marginals(theta, lo, k, least, beta_max, best, low, regret, count
 def min_marginals_robust(theta, indptr, beta, beta_max, truncation, out):
     """Minima with one label fixed, laid out like theta. O(k L Q) at worst."""
     k, size = longest(indptr), theta.shape[1]
-    stay, move, other, order = (
-        np.empty(k),
-        np.empty(k),
-        np.empty(k, np.int64),
-        np.empty(k, np.int64),
-    )
-    best, low, regret, count = (
-        np.empty(k, np.int64),
-        np.empty(k),
-        np.empty(k),
-        np.empty(size, np.int64),
-    )
+    stay = np.empty(k)
+    move = np.empty(k)
+    other = np.empty(k, np.int64)
+    order = np.empty(k, np.int64)
+    best = np.empty(k, np.int64)
+    low = np.empty(k)
+    regret = np.empty(k)
+    count = np.empty(size, np.int64)
     f, if_stay, if_move = np.empty(k + 1), np.empty(k), np.empty(k)
     for m in range(len(beta_max)):
         lo, hi = indptr[m], indptr[m + 1]

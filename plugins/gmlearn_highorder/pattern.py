@@ -147,7 +147,8 @@ class PatternSlave(gm.SlaveSolver):
         return out
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
-        variables, states = [[0, 1, 2], [3, 2, 1]], np.array([3, 2, 3, 3])
+        variables = [[0, 1, 2], [3, 2, 1]]
+        states = np.array([3, 2, 3, 3])
         patterns = np.array([[0, 0, 0], [2, 1, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
         learnt = Pattern(
             variables,

@@ -138,7 +138,8 @@ class PnPottsSlave(gm.SlaveSolver):
         return value, marginals, block.choice_features(chosen, rest)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
-        cliques, states = [[0, 1, 2], [1, 2, 3], [0, 2, 3]], np.array([2, 3, 3, 4])
+        cliques = [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
+        states = np.array([2, 3, 3, 4])
         uniform = np.full(4, 3)
         return [
             (PnPotts(cliques, rng.normal(size=(3, 4)), 0.2).bind(states), {}),

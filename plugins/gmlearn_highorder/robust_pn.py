@@ -139,7 +139,8 @@ class RobustPnSlave(gm.SlaveSolver):
         return out
 
     def examples(self, rng: np.random.Generator) -> list[tuple[gm.Block, dict[str, np.ndarray]]]:
-        cliques, states = [[0, 1, 2, 3], [4, 2, 3, 1]], np.array([2, 3, 3, 2, 3])
+        cliques = [[0, 1, 2, 3], [4, 2, 3, 1]]
+        states = np.array([2, 3, 3, 2, 3])
         return [
             (RobustPn(cliques, [1.5, 2], rng.normal(size=(2, 3)), 0.3).bind(states), {}),
             (

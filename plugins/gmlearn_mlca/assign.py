@@ -96,7 +96,8 @@ def single_moves(
 
     def change(i: np.ndarray) -> np.ndarray:
         """What moving rows i (m,) to every cluster changes, (m, k)."""
-        cross, inner = Z[i] @ form @ sums.T, np.einsum("cd,de,ce->c", sums, form, sums)
+        cross = Z[i] @ form @ sums.T
+        inner = np.einsum("cd,de,ce->c", sums, form, sums)
         enter = inner / size - (inner + 2.0 * cross + own[i, None]) / (size + 1.0)
         fewer = np.where(size > 1.0, size - 1.0, np.nan)
         leave = inner / size - (inner - 2.0 * cross + own[i, None]) / fewer

@@ -130,10 +130,8 @@ def _choice_table(
     """The settings of least cross-validated Rand loss, those that were chosen and the best of
     each other kind.
     """
-    mean, wins = (
-        validation.mean(axis=1),
-        np.bincount(validation.argmin(axis=0), minlength=len(settings)),
-    )
+    mean = validation.mean(axis=1)
+    wins = np.bincount(validation.argmin(axis=0), minlength=len(settings))
     # the best of a kind comes last
     best = {(settings[i].get("colour"), settings[i]["root"]): i for i in np.argsort(-mean)}
     shown = sorted({*best.values(), *np.flatnonzero(wins)}, key=lambda i: mean[i])

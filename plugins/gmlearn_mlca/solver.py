@@ -68,7 +68,8 @@ class SpectralSolver(gm.MapSolver):
 
         if problem.limited:  # to load k-means may take longer than the limit
             with problem.budget(_FIRST_SHARE):
-                rng, found = np.random.default_rng(problem.options.seed), labels[members]
+                rng = np.random.default_rng(problem.options.seed)
+                found = labels[members]
                 for _ in range(_RUNS):
                     for m in range(group.n):
                         fill_empty(found[group.part(m)], costs[slots[group.part(m)]])
@@ -126,7 +127,8 @@ class Dataset:
         mean = self.rows.mean(axis=0)
         value = -self.constant - len(self.rows) * float(mean @ self.form @ mean)
         if self.n_clusters > 1:
-            centred, nothing = self.rows - mean, np.zeros((len(self.rows), 0))
+            centred = self.rows - mean
+            nothing = np.zeros((len(self.rows), 0))
             reduced = ReducedDataset.from_data(centred, nothing, self.n_clusters - 1)
             # the other directions lie in the n - 1 dimensions that are orthogonal to the ones
             reduced = dataclasses.replace(reduced, n_samples=len(self.rows) - 1)

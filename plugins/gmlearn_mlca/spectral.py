@@ -106,7 +106,8 @@ def spectral_minimum(
     # positive directions first; then outside ones, as many as there are; then the least negative
     n_inside = max(int(np.sum(values > 0)), k - outside)
     chosen = vectors[:, len(values) - n_inside :]
-    projected, overlap = chosen.T @ dataset.data, float(np.sum((chosen.T @ dataset.partition) ** 2))
+    projected = chosen.T @ dataset.data
+    overlap = float(np.sum((chosen.T @ dataset.partition) ** 2))
     value = -float(values[len(values) - n_inside :].sum())
     if augmented:
         # ||Chat||^2 + ||C||^2

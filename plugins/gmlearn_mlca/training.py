@@ -75,7 +75,8 @@ def closed_form_weights(samples: Sequence[Any]) -> dict[str, np.ndarray]:
             )
         block, classes = blocks[0], np.arange(blocks[0].n_clusters)
         if statistics is None:
-            statistics, name = PartitionStatistics(block.rows.shape[1], len(classes)), block.weight
+            statistics = PartitionStatistics(block.rows.shape[1], len(classes))
+            name = block.weight
         if (name, statistics.n_features, statistics.n_classes) != (
             block.weight,
             block.rows.shape[1],

@@ -13,10 +13,8 @@ import gmlearn as gm
 
 def _pair(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
     """Both images as float (H, W, C)."""
-    left, right = (
-        gm.check_array("left", left, ndim=(2, 3)),
-        gm.check_array("right", right, ndim=(2, 3)),
-    )
+    left = gm.check_array("left", left, ndim=(2, 3))
+    right = gm.check_array("right", right, ndim=(2, 3))
     if left.shape != right.shape:
         raise ValueError(
             f"right: expected the shape {left.shape} of the left image, got {right.shape}"

@@ -73,7 +73,9 @@ def _train(
     run: gm.Run, scenes: dict[str, StereoPair], settings: dict
 ) -> tuple[StereoMatcher, list[list]]:
     """The learnt matcher, and rows (passes, objective, non-occluded error on the test scenes)."""
-    matcher, trace, pair = StereoMatcher(**settings, random_state=run.seed), [], scenes[TRAIN]
+    matcher = StereoMatcher(**settings, random_state=run.seed)
+    trace = []
+    pair = scenes[TRAIN]
     watched = (1, 11) if run.quick else (1, 6, 11, 21, 41)  # those at whose start F is evaluated
 
     def record(passes: int, weights: dict, history: gm.TrainingHistory) -> None:
