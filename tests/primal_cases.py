@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -122,6 +123,7 @@ def parse(seed, n):
     return crf
 
 
+@functools.cache
 def register():
     """Make them known."""
     for thing in (AllDifferent, Arborescence, Hungarian(), SpanningTree()):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gmlearn_clustering.distances import DimensionBank
 from learn_cases import KINDS, random_problem
-from scipy.optimize import linear_sum_assignment
+from primal_cases import AllDifferent, register
 
 import gmlearn as gm
 
@@ -81,35 +81,7 @@ def test_training_on_exemplar_models_comes_within_a_thousandth(seed, n):
     assert 0.95 * best < model.bound <= best * (1 + 1e-6)
 
 
-class AllDifferent(gm.Block):
-    name = "coarse_all_different"
-
-    def energy(self, x, w):
-        repeated = (np.diff(np.sort(x, axis=1), axis=1) == 0).any(axis=1)
-        return np.where(repeated, np.inf, 0.0)
-
-
-class Hungarian(gm.SlaveSolver):
-    name = "coarse-hungarian"
-
-    def refuses(self, block):
-        return None if isinstance(block, AllDifferent) else "not all-different"
-
-    def minimise(self, block, theta, w):
-        labels = np.zeros(theta.shape[:2], np.int64)
-        values = np.full(len(theta), np.inf)
-        for m, costs in enumerate(theta):
-            try:
-                rows, columns = linear_sum_assignment(costs)
-            except ValueError:  # no assignment at all
-                continue
-            labels[m, rows] = columns
-            values[m] = costs[rows, columns].sum()
-        return labels, values
-
-
-gm.register(AllDifferent)
-gm.register(Hungarian())
+register()
 
 
 def matching_samples(seed, n, n_samples=4):
