@@ -50,6 +50,8 @@ GLIMPSE = Effort(0.3, 2.0**14, 2.0**20)
 #: seconds that it takes to lay out a table for branch and bound; about how often one of its nodes
 #: reads a table
 PER_TABLE, READS = 2e-5, 10.0
+#: sweeps of TRW-S that take about as long as to set up the chains
+SETUP_SWEEPS = 25.0
 #: nodes of HiGHS's search times columns that take about a second
 NODES_PER_SECOND = 3e4
 
@@ -108,10 +110,12 @@ def ascend_from(problem: Problem, swept: Swept, patience: float = 1e-3) -> Dual:
 
 def _chains_of_messages(problem: Problem, patience: float) -> Dual | None:
     """TRW-S, and the chains with its multipliers, or with those of an earlier result if they are
-    better; None if TRW-S was enough.
+    better; None if TRW-S was enough, or if the time limit leaves no time for more.
     """
+    began = problem.elapsed
     messages = run_trws(problem, max_iter=300, stall=(20, 0.1 * patience))
-    if problem.closed:
+    sweep = (problem.elapsed - began) / max(problem.iterations, 1)
+    if problem.closed or problem.too_long(SETUP_SWEEPS * sweep):
         return None
     dual = chains_from_messages(problem.crf, problem.w, messages)
     earlier = Dual(dual.slaves, problem.w)

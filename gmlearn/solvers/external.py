@@ -18,6 +18,9 @@ from gmlearn.solvers.dual import one_round_bound
 from gmlearn.solvers.polish import unary_labels
 from gmlearn.solvers.problem import MapSolver, Problem
 
+#: seconds that it takes to hand over one function
+PER_FUNCTION = 7e-5
+
 
 @functools.cache
 def _missing(module: str, package: str) -> str | None:
@@ -64,6 +67,9 @@ class Toulbar2(MapSolver):
         import pytoulbar2
 
         graph = FactorGraph.of(problem.crf, problem.w)
+        if problem.too_long(PER_FUNCTION * (graph.n_vars + graph.n_factors)):
+            self._give_up(problem)
+            return
         tables = [graph.unary[graph.offsets[v] : graph.offsets[v + 1]] for v in range(graph.n_vars)]
         tables += [graph.table(f).ravel() for f in range(graph.n_factors)]
         scopes = [[v] for v in range(graph.n_vars)] + np.split(graph.scope, graph.indptr[1:-1])
@@ -79,8 +85,7 @@ class Toulbar2(MapSolver):
         # in whole seconds; its timer outlives the call, so that it is always set anew
         limit = int(min(problem.clock_left, 1e7))
         if limit < 1:
-            problem.offer(unary_labels(problem), "unary optimum")
-            one_round_bound(problem)
+            self._give_up(problem)
             return
         before = problem.elapsed
         answer = network.Solve(timeLimit=limit)
@@ -96,6 +101,11 @@ class Toulbar2(MapSolver):
         if not finished:
             low = shift + network.GetDDualBound()
         problem.raise_bound(problem.crf.constant + unit * (low - rounding))
+
+    def _give_up(self, problem: Problem) -> None:
+        """What can be said without the search."""
+        problem.offer(unary_labels(problem), "unary optimum")
+        one_round_bound(problem)
 
     def _add(self, network, scope: list[int], table: np.ndarray, top: float) -> float:
         """Add a table shifted to minimum 0 (its reader double-counts minima of larger arities);

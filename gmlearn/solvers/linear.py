@@ -9,6 +9,7 @@ value is the best bound of any decomposition into single cliques; with whole lab
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from gmlearn.decompositions.base import Slaves, clique_groups, with_free_variabl
 from gmlearn.master import Dual
 from gmlearn.model.crf import CRF
 from gmlearn.model.factors import FactorGraph, blocks_by_size, table_entries
+from gmlearn.solvers.dual import one_round_bound
 from gmlearn.solvers.problem import MapSolver, Problem
 
 #: table entries beyond which a linear program is refused
@@ -148,27 +150,30 @@ class LinearProgram(MapSolver):
     def run(self, problem: Problem) -> None:
         from scipy.optimize import linprog
 
-        graph = FactorGraph.of(problem.crf, problem.w)
-        polytope = LocalPolytope.of(graph, allowed_labels(graph))
-        if len(polytope.cost) == 0:  # every label is forbidden
-            problem.raise_bound(np.inf)
-            return
-        options = {"time_limit": max(problem.clock_left, 0.01)} if problem.limited else {}
-        unit = problem.scale or 1.0  # HiGHS's tolerances are absolute
-        answer = in_thread(
-            lambda: linprog(
+        def search() -> Any:
+            graph = FactorGraph.of(problem.crf, problem.w)
+            polytope = LocalPolytope.of(graph, allowed_labels(graph))
+            if len(polytope.cost) == 0:  # every label is forbidden
+                return polytope, None
+            options = {"time_limit": max(problem.clock_left, 0.01)} if problem.limited else {}
+            unit = problem.scale or 1.0  # HiGHS's tolerances are absolute
+            return polytope, linprog(
                 polytope.cost / unit,
                 A_eq=polytope.matrix(),
                 b_eq=polytope.right,
                 bounds=(0, None),
                 method="highs",
                 options=options,
-            ),
-            problem.clock_left,
-        )
+            )
+
+        found = in_thread(search, problem.clock_left)
         problem.iterations = 1
-        if answer is None:  # out of time
-            self._certify(problem, polytope, None)
+        if found is None:  # out of time
+            one_round_bound(problem)
+            return
+        polytope, answer = found
+        if answer is None:
+            problem.raise_bound(np.inf)
             return
         if answer.status == 2:
             problem.raise_bound(np.inf)
@@ -179,12 +184,12 @@ class LinearProgram(MapSolver):
             problem.polisher(
                 problem, labels_from_marginals(problem.crf, polytope, answer.x), "LP rounding"
             )
-        prices = None if answer.x is None else unit * answer.eqlin.marginals
-        self._certify(problem, polytope, prices)
+            prices = (problem.scale or 1.0) * answer.eqlin.marginals
+            self._certify(problem, polytope, prices)
+        else:
+            one_round_bound(problem)
 
-    def _certify(
-        self, problem: Problem, polytope: LocalPolytope, marginals: np.ndarray | None
-    ) -> None:
+    def _certify(self, problem: Problem, polytope: LocalPolytope, marginals: np.ndarray) -> None:
         """Evaluate the dual at HiGHS's multipliers: a bound that does not rest on the LP
         solver's tolerances.
         """
@@ -194,8 +199,6 @@ class LinearProgram(MapSolver):
         )
         dual = Dual(slaves, problem.w)
         problem.raise_bound(dual.round().bound)
-        if marginals is None:
-            return
         theta = np.zeros(len(dual.coords))
         # in the order of the cliques' dual variables; free variables come after them
         rows = polytope.constraint

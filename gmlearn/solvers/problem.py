@@ -101,8 +101,8 @@ class Problem:
     """The state shared by all solvers: offer labellings, raise the bound, ask whether to stop.
 
     deadline, work_deadline : the values of `elapsed` and of `spent` at which to stop; see `budget`.
-    interrupted : has the user had enough?   iterations : rounds so far.   notes : what ``auto``
-        did, and why.
+    interrupted : has the user had enough?   cut_short : was a step left out because of the time
+        limit?   iterations : rounds so far.   notes : what ``auto`` did, and why.
     messages, costs : where an ascent ended, for `Result.multipliers`; see `gmlearn.solvers.warm`.
     relaxed : for `Result.relaxed`.
     """
@@ -125,7 +125,7 @@ class Problem:
         self.messages: KeptMessages | None = None
         self.costs: SlaveCosts | None = None
         self.relaxed: np.ndarray | None = None
-        self.interrupted = False
+        self.interrupted = self.cut_short = False
         self._next_call = 0.0
 
     @cached_property
@@ -231,6 +231,14 @@ class Problem:
         """Seconds to the deadline; inf without a time limit."""
         return self.deadline - self.elapsed
 
+    def too_long(self, seconds: float) -> bool:
+        """Would a step of so many seconds, which looks at no clock, end after the time limit that
+        the user gave? Then it is left out, and the limit has stopped the run.
+        """
+        late = self.limited and self.elapsed + seconds > self.options.time_limit  # type: ignore[operator]
+        self.cut_short |= late
+        return late
+
     @property
     def time_left(self) -> float:
         """Seconds to the deadline, of time or of counted work, whichever is over first; none once
@@ -331,7 +339,8 @@ class Problem:
             return Status.OPTIMAL if self.proved else Status.WITHIN_GAP
         if self.interrupted:
             return Status.INTERRUPTED
-        return Status.TIME_LIMIT if self.clock_left <= 0 else Status.BOUND
+        late = self.cut_short or self.clock_left <= 0
+        return Status.TIME_LIMIT if late else Status.BOUND
 
     def _message(self, status: Status) -> str:
         """One sentence: what stopped the run, and what would help."""

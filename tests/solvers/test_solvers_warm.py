@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import time
 
@@ -387,3 +388,19 @@ def test_a_library_call_that_is_slow_to_look_at_its_clock_is_not_waited_for(solv
     r = gm.solve(crf, solver=solver, time_limit=1.0)
     assert r.status == gm.Status.TIME_LIMIT and r.seconds < 2.5
     assert -np.inf < r.bound <= r.energy
+
+
+@pytest.mark.parametrize(
+    ("solver", "place", "name"),
+    [("auto", "exact", "SETUP_SWEEPS"), ("toulbar2", "external", "PER_FUNCTION")],
+)
+def test_a_step_that_would_end_after_the_limit_is_left_out(solver, place, name, monkeypatch):
+    if solver == "toulbar2":
+        pytest.importorskip("pytoulbar2")
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(400, 3).add_unary(rng.normal(size=(400, 3)))
+    crf.add(gm.Pairwise(gm.grid_edges(20, 20), table=rng.normal(size=(760, 3, 3))))
+    monkeypatch.setattr(importlib.import_module(f"gmlearn.solvers.{place}"), name, 1e9)
+    r = gm.solve(crf, solver=solver, time_limit=1000.0)
+    assert r.status == gm.Status.TIME_LIMIT and "time_limit=1000.0" in r.message
+    assert np.isfinite(r.energy) and -np.inf < r.bound < r.energy and r.seconds < 500
