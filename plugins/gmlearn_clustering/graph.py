@@ -81,14 +81,11 @@ def graph_embedding(
 
     Parameters
     ----------
-    nearest : (N, n_neighbors) indices of the neighbours of every point, nearest first.
+    nearest : (N, n_neighbors) indices of the neighbours of every point, nearest first, such as
+        `sklearn.neighbors.NearestNeighbors` finds.
     """
-    nearest = np.asarray(nearest)
-    if nearest.ndim != 2 or nearest.dtype.kind not in "iu":
-        raise ValueError(
-            f"nearest: expected indices of shape (N, n_neighbors), got shape {nearest.shape} and "
-            f"type {nearest.dtype}"
-        )
+    nearest = gm.check_array("nearest", nearest, ndim=2, dtype=np.int64)
+    gm.check_index("nearest", nearest, len(nearest))
     gm.check_number("n_components", n_components, low=1, integer=True)
     step = normalised_graph(nearest)
     power = np.random.default_rng(seed).normal(size=(len(nearest), n_components))

@@ -88,6 +88,8 @@ def test_embedding_sketches_the_graph_distance():
     np.testing.assert_allclose(squared_euclidean(U, U) / 2, graph_distance(distances), atol=0.1)
     with pytest.raises(ValueError, match="nearest"):
         graph_embedding(np.ones(4))
+    with pytest.raises(ValueError, match="nearest"):
+        graph_embedding([[1], [2]])
 
 
 def test_set_distance_does_not_depend_on_scales():
