@@ -24,7 +24,7 @@ from gmlearn.master.mixture import Mixture
 #: share below which a minimiser is not active; eigenvalues below this part of the largest are zero
 ACTIVE, RANK = 1e-7, 1e-9
 #: relative residual, and most iterations, of conjugate gradients
-RESIDUAL, ITERATIONS = 1e-12, 2000
+RESIDUAL, ITERATIONS = 1e-12, 500
 #: most steps on coordinates without a quadratic term, and the change at which they end
 STEPS, STILL = 500, 1e-12
 

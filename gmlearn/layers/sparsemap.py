@@ -31,7 +31,7 @@ from gmlearn.model.weights import WeightLayout
 #: the most minimisers kept for each slave, and moves between them after each minimisation
 WORKING_SET, EXCHANGES = 64, 10
 #: passes between two looks at the gap, and the part to which it falls between two exact solutions
-PASSES, FALL = 5, 0.01
+PASSES, FALL = 5, 1e-3
 
 
 class SparseSolution(NamedTuple):

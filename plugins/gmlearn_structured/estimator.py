@@ -337,9 +337,11 @@ class StructuredBase(BaseEstimator):
         try:
             return np.unique(flat)
         except TypeError:
-            kinds = sorted({type(label).__name__ for label in flat.tolist()})
+            kinds = [{type(label).__name__ for label in own.tolist()} for own in targets]
+            k = next((k for k, own in enumerate(kinds) if own != kinds[0]), 0)
+            names = ", ".join(sorted(kinds[0] | kinds[k]))
             raise TypeError(
-                f"y: expected labels that can be sorted, got labels of types {', '.join(kinds)}"
+                f"y[{k}]: expected labels that can be sorted, got labels of types {names}"
             ) from None
 
     def _encode(self, k: int, own: np.ndarray) -> np.ndarray:
