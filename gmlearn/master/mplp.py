@@ -64,28 +64,58 @@ def with_variable_slaves(slaves: Slaves) -> Slaves:
     )
 
 
-def ascend_mplp(dual: Dual, w) -> Iterator[Round]:
-    """Yield a round after every pass over all cliques; the slaves are those of
-    `with_variable_slaves`. ``dual.lam`` moves along.
+class CliquePasses:
+    """Passes over all cliques, without a look at the bound; the slaves are those of
+    `with_variable_slaves`.
+
+    Attributes
+    ----------
+    batches : cliques that share no variable.   where, members : int (Db,) of each batch, the
+        coordinates of its dual variables, and how many variables their cliques have.   own : float
+        (Db,), the cliques' dual costs.   variable : float (n_coords,), those of the variables' own
+        slaves.
     """
-    n_coords = dual.slaves.n_coords
-    theta = dual.share + dual.lam
-    variable = theta[-n_coords:]  # a view: the costs of the variables' own slaves
-    if not dual.lam.any():  # all that is not in a clique yet
-        theta[:-n_coords], variable[:] = 0.0, dual.slaves.unary(w)
-    batches = [b for b in make_batches(dual, w) if isinstance(b.group, CliqueGroup)]
-    members = [np.diff(b.group.block.indptr)[b.group.owner] for b in batches]  # type: ignore[attr-defined]
+
+    def __init__(self, dual: Dual, w: Mapping[str, np.ndarray]):
+        self.dual, n_coords = dual, dual.slaves.n_coords
+        theta = dual.share + dual.lam
+        if not dual.lam.any():  # all that is not in a clique yet
+            theta[:-n_coords], theta[-n_coords:] = 0.0, dual.slaves.unary(w)
+        self.variable = theta[-n_coords:].copy()
+        self.batches = [b for b in make_batches(dual, w) if isinstance(b.group, CliqueGroup)]
+        self.where = [dual.coords[b.slots] for b in self.batches]
+        self.members = [np.diff(b.group.block.indptr)[b.group.owner] for b in self.batches]  # type: ignore[attr-defined]
+        self.own = [theta[b.slots] for b in self.batches]
+
+    def run(self) -> None:
+        """Every clique takes the costs of its variables, and gives each of them its share back."""
+        for number, batch in enumerate(self.batches):
+            where = self.where[number]
+            pooled = self.own[number] + self.variable[where]
+            given = batch.group.min_marginals(pooled, batch.prepared) / self.members[number]  # type: ignore[attr-defined]
+            self.variable[where] = given
+            # a label that a hard clique forbids is out everywhere: inf - inf must stay inf
+            with np.errstate(invalid="ignore"):
+                pooled -= given
+            pooled[~np.isfinite(given)] = np.inf
+            self.own[number] = pooled
+
+    def finish(self) -> np.ndarray:
+        """The dual costs (D,) of all slaves; the multipliers of `dual` move there."""
+        theta = np.empty(len(self.dual.coords))
+        theta[-len(self.variable) :] = self.variable
+        for batch, own in zip(self.batches, self.own):
+            theta[batch.slots] = own
+        self.dual.lam = self.dual.centred(np.where(np.isfinite(theta), theta, 0.0))
+        return theta
+
+
+def ascend_mplp(dual: Dual, w: Mapping[str, np.ndarray]) -> Iterator[Round]:
+    """Yield a round after every pass over all cliques, until the model is found infeasible."""
+    passes = CliquePasses(dual, w)
     while True:
-        current = dual.round(theta=theta)
+        current = dual.round(theta=passes.finish())
         yield current
         if current.bound == np.inf:
             return
-        for batch, k in zip(batches, members):
-            where = dual.coords[batch.slots]
-            pooled = theta[batch.slots] + variable[where]
-            given = batch.group.min_marginals(pooled, batch.prepared) / k  # type: ignore[attr-defined]
-            variable[where] = given
-            # a label that a hard clique forbids is out everywhere: inf - inf must stay inf
-            with np.errstate(invalid="ignore"):
-                theta[batch.slots] = np.where(np.isfinite(given), pooled - given, np.inf)
-        dual.lam = dual.centred(np.where(np.isfinite(theta), theta, 0.0))
+        passes.run()

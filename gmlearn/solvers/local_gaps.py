@@ -23,7 +23,7 @@ import numpy as np
 
 from gmlearn.decompositions import decompose
 from gmlearn.master.dual import Dual
-from gmlearn.master.mplp import ascend_mplp, with_variable_slaves
+from gmlearn.master.mplp import CliquePasses, with_variable_slaves
 from gmlearn.model.crf import CRF
 from gmlearn.slaves import CliqueGroup, FreeGroup
 from gmlearn.slaves.choose import NoSolverError
@@ -52,8 +52,10 @@ def locally_optimal(
     dual = _clique_dual(crf, w, kept or Multipliers(crf.n_states))
     if dual is None:
         return np.zeros(crf.n_vars, bool)
-    for _ in zip(range(PASSES + 1), ascend_mplp(dual, w)):
-        pass
+    passes = CliquePasses(dual, w)
+    for _ in range(PASSES):
+        passes.run()
+    passes.finish()
     found = _gaps_and_lengths(dual, w, labels)
     if found is None:
         return np.zeros(crf.n_vars, bool)
