@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,12 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...] | list[str]) ->
             f"{name}: expected one of {', '.join(map(repr, choices))}, got {_short(value)}"
         )
     return value
+
+
+def did_you_mean(name: Any, known: Iterable[str], otherwise: str = "") -> str:
+    """A question with the names close to one that is not known; `otherwise` if there are none."""
+    near = difflib.get_close_matches(str(name), sorted(known), n=3, cutoff=0.5)
+    return f"did you mean {', '.join(map(repr, near))}?" if near else otherwise
 
 
 def _describe(value: Any) -> str:

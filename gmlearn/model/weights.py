@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from gmlearn._utils.validation import check_array
+from gmlearn._utils.validation import check_array, did_you_mean
 
 
 class WeightLayout:
@@ -78,14 +77,10 @@ class WeightLayout:
             return self.split(check_array(what, weights, shape=(self.size,)))
         unknown = [name for name in weights if name not in self.shapes]
         if unknown:
-            near = difflib.get_close_matches(str(unknown[0]), list(self.shapes), n=3)
+            there = f"it has {sorted(self.shapes) or 'none'}"
             raise ValueError(
                 f"{what}: the model has no weight segment {unknown[0]!r}; "
-                + (
-                    f"did you mean {near[0]!r}?"
-                    if near
-                    else f"it has {sorted(self.shapes) or 'none'}"
-                )
+                f"{did_you_mean(unknown[0], self.shapes, there)}"
             )
         missing = [name for name in self.shapes if name not in weights]
         if missing:

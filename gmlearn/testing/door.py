@@ -4,7 +4,6 @@ were a stranger's.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gmlearn._utils.validation import did_you_mean
 from gmlearn.registry import KINDS, Entry, Registry, registry
 from gmlearn.testing.fuzzing import fuzz
 from gmlearn.testing.kit import (
@@ -69,12 +69,9 @@ def resolve(what: Things) -> list[Any]:
     named = [e.obj for e in registry.entries() if e.name == what and _has_checks(e.kind)]
     if named:
         return named
-    known = sorted({e.name for e in registry.entries()} | {e.owner for e in registry.entries()})
-    near = difflib.get_close_matches(what, known, n=3, cutoff=0.5)
-    raise ValueError(
-        f"nothing is registered, and no plugin known, as {what!r}; "
-        + (f"did you mean {', '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}")
-    )
+    known = {text for e in registry.entries() for text in (e.name, e.owner)}
+    hint = did_you_mean(what, known, f"known: {', '.join(sorted(known))}")
+    raise ValueError(f"nothing is registered, and no plugin known, as {what!r}; {hint}")
 
 
 def run_checks(name: Things) -> list[tuple[str, str, bool, str]]:
