@@ -108,7 +108,9 @@ class UpperBound:
         self.calls: int = 0 if before is None else before.calls
         self.start: np.ndarray = np.zeros(len(self.share))
         if before is not None:
-            self.start = self.slaves.carry(before.slaves, before.theta - before.share, problem.w)
+            lam = np.zeros(len(before.share))
+            np.subtract(before.theta, before.share, out=lam, where=np.isfinite(before.share))
+            self.start = self.slaves.carry(before.slaves, lam, problem.w)
         self.best = np.inf
         self.theta: np.ndarray = self.share + self.start
         self.part = 1.0 / np.maximum(self.slaves.spread(self.slaves.count), 1.0)

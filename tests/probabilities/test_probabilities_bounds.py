@@ -175,3 +175,15 @@ def test_a_coarse_upper_bound_is_a_bound_in_less_work():
     assert exact.log_partition <= fine.upper <= coarse.upper <= fine.upper + 1.0
     assert coarse.iterations < fine.iterations
     assert gm.marginals(crf, tol=1e-4).status == "exact"
+
+
+@pytest.mark.filterwarnings("error")
+def test_forbidden_labels_cause_no_warning_in_the_upper_bound():
+    rng = np.random.default_rng(0)
+    crf = gm.CRF(6, 3).add_unary(rng.normal(size=(6, 3)) * 2)
+    crf.unary[4] = np.inf
+    crf.add(gm.Potts(np.array(np.triu_indices(6, 1)).T, rng.normal(size=15)))
+    crf.add("pn_potts", cliques=[[0, 1, 2], [2, 3, 4]], beta=0.3, beta_max=1.0)
+    exact = gm.marginals(crf, method="brute-force").log_partition
+    found = gm.marginals(crf, method="trw", decomposition="per-clique")
+    assert exact <= found.upper <= exact + 1.2
