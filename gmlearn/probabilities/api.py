@@ -146,6 +146,9 @@ def chosen_method(method: str | MarginalMethod, settings: dict[str, Any]) -> Mar
             f"method {chosen.name!r} has no setting {unknown[0]!r}; it has "
             f"{sorted(chosen.settings) or 'none'}"
         )
+    for name, limits in chosen.limits.items():
+        if name in settings:
+            check_number(name, settings[name], **limits)
     return chosen
 
 

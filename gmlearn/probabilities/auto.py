@@ -36,6 +36,7 @@ class AutoMarginals(MarginalMethod):
 
     name = "auto"
     settings = ("tol",)
+    limits = {"tol": TRW.limits["tol"]}
 
     def run(self, problem: MarginalProblem) -> Marginals:
         if is_forest(problem.crf):

@@ -95,6 +95,7 @@ class EliminationMarginals(MarginalMethod):
 
     name = "elimination"
     settings = ("max_memory",)
+    limits = {"max_memory": {"low": 0}}
 
     def refuses(self, crf: CRF) -> str | None:
         return lacks_tables(crf)

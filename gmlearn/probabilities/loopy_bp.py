@@ -24,6 +24,11 @@ class LoopyBP(MarginalMethod):
 
     name = "loopy-bp"
     settings = ("damping", "max_iter", "tol")
+    limits = {
+        "damping": {"low": 0, "high": 1},
+        "max_iter": {"low": 0, "integer": True},
+        "tol": {"low": 0},
+    }
 
     def refuses(self, crf: CRF) -> str | None:
         return lacks_tables(crf)

@@ -43,6 +43,7 @@ class MeanField(MarginalMethod):
 
     name = "mean-field"
     settings = ("structure", "max_iter")
+    limits = {"max_iter": {"low": 0, "integer": True}}
 
     def refuses(self, crf: CRF) -> str | None:
         lacking = [b for b in open_blocks(crf) if b.expected_energy is None]

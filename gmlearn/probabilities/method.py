@@ -133,6 +133,8 @@ class MarginalMethod(ABC):
     name: ClassVar[str] = ""
     #: names of the further settings that ``gm.marginals(..., name=value)`` may pass
     settings: ClassVar[tuple[str, ...]] = ()
+    #: those that are numbers: what `gm.check_number` is told of them
+    limits: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def refuses(self, crf: CRF) -> str | None:
         """None if this method can take the model, else the reason in a few words."""

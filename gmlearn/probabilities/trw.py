@@ -49,6 +49,7 @@ class TRW(MarginalMethod):
 
     name = "trw"
     settings = ("decomposition", "max_iter", "tol")
+    limits = {"max_iter": {"low": 0, "integer": True}, "tol": {"low": 0}}
 
     def refuses(self, crf: CRF) -> str | None:
         try:

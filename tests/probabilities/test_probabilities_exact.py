@@ -9,6 +9,7 @@ from probability_cases import KINDS, enumerated, random_model
 import gmlearn as gm
 from gmlearn.probabilities.junction import JunctionTree
 from gmlearn.probabilities.method import MarginalProblem
+from gmlearn.registry import registry
 
 seeds = st.integers(0, 10**6)
 FEW = settings(deadline=None, max_examples=60)
@@ -133,3 +134,15 @@ def test_the_result_describes_itself():
     assert m.confidence.tolist() == [0.5, 0.5]
     ax = m.plot()
     assert len(ax.patches) == 2
+
+
+@pytest.mark.parametrize("bad", [None, "x", np.nan, -1, 1j, []], ids=repr)
+@pytest.mark.parametrize("method", ["auto", "trw", "mean-field", "loopy-bp", "elimination"])
+def test_numbers_among_the_settings_are_checked_by_name(method, bad):
+    crf = gm.CRF(3, 2)
+    crf.add(gm.Potts([[0, 1], [1, 2], [0, 2]], 1.0))
+    limits = registry.get("marginal method", method).limits
+    assert limits
+    for name in limits:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+            gm.marginals(crf, method=method, **{name: bad})
