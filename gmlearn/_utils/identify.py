@@ -219,7 +219,9 @@ def _class_text(kind: Any) -> str:
     own: list[Any] = []
     for base in kind.__mro__:
         if not base.__module__.startswith(KNOWN):
-            own += [_member(name, value) for name, value in sorted(vars(base).items())]
+            members = (_member(name, value) for name, value in sorted(vars(base).items()))
+            # of the others not even the number: Python keeps caches among them
+            own += [member for member in members if member is not None]
     return f"{_name(kind)}:{digest(own)}" if own else _name(kind)
 
 

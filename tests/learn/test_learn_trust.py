@@ -265,3 +265,12 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_first(path, tmp_path, mo
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(TypeError, match="path: expected the name of a file"):
         gm.load(path)
+
+
+def test_what_python_keeps_in_a_class_is_no_part_of_it():
+    def add(self, x):
+        return x + 1
+
+    plain = type("Kept", (), {"add": add})
+    cached = type("Kept", (), {"add": add, "__annotations_cache__": {}})
+    assert identify(plain) == identify(cached)
