@@ -46,9 +46,10 @@ class KMeansEnergy(gm.RaggedBlock):
 
     def energy(self, x: np.ndarray, w: Any) -> np.ndarray:
         M = w[self.weight]
+        k = self.n_clusters
         values = np.empty(len(self))
         for m, (labels, rows) in enumerate(self._datasets(x)):
-            sums, counts = _cluster_sums(labels, rows, self.n_clusters)
+            sums, counts = _cluster_sums(labels, rows, k)
             values[m] = -np.sum((sums @ M) * sums / counts[:, None]) if counts.min() > 0 else np.inf
         return values
 
