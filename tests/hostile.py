@@ -169,6 +169,7 @@ EXCEPTIONS = {
     "takes no argument": "NoLoss NoRegularizer NonNegative plugins show_versions",
     "a record that is checked where it is used, by train": "Sample",
     "a tool for plugin authors, whose arguments are their own text": (
-        "atomic_write check_choice check_random_state naming validate_data hookimpl lazy_exports progress register ModelBuilder Tokens compressed"
+        "atomic_write check_choice check_random_state naming validate_data hookimpl lazy_exports progress register ModelBuilder Tokens compressed "
+        "clustering_accuracy contingency_table mean_and_error normalised_mutual_information"
     ),
 }

@@ -87,4 +87,4 @@ def test_cliques_of_very_different_sizes(potential, tmp_path):
     crf.add(potential, cliques=cliques, number=1)
     gm.write(crf, tmp_path / "m.npz")
     again = gm.read(tmp_path / "m.npz").blocks[0]
-    assert again.values.size == 2 * 10_000 + 10_001
+    assert again.pool.size == 2 * 10_000 + 10_001
