@@ -13,7 +13,7 @@ import numpy as np
 
 from gmlearn._utils.files import atomic_write
 from gmlearn._utils.progress import progress
-from gmlearn._utils.validation import check_choice
+from gmlearn._utils.validation import check_array, check_choice
 from gmlearn._utils.versions import versions
 
 
@@ -210,7 +210,9 @@ class Run:
 
 def mean_and_error(values: Any) -> tuple[Any, Any]:
     """The mean over the first axis, and its standard error; 0 for a single value."""
-    values = np.asarray(values, float)
+    values = check_array("values", values, allow_inf=True, allow_nan=True)
+    if not values.ndim or not len(values):
+        raise ValueError(f"values: expected some values, got shape {values.shape}")
     return values.mean(axis=0), values.std(axis=0) / np.sqrt(max(len(values) - 1, 1))
 
 
